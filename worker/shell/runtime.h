@@ -1,0 +1,191 @@
+//! The native half of a worker, as its Python half sees it.
+//!
+//! One loop thread (libuv) owns the worker core, every socket, heartbeats, transfers and spill
+//! files. It never takes the GIL: Python threads come here and *pull* — executors pull jobs, the
+//! pack thread pulls values to pickle, the service loop pulls what is Python by nature — and push
+//! answers back. Every function below may be called from any thread and none calls into Python.
+//!
+//! Values are numbers to us. The binding keeps a table handle -> PyObject* and drops references
+//! only where the GIL is held, on request (take_drops).
+//!
+//! Answers to: distributed/worker.py, Worker (the parts that are not Python by nature).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/base/bytes.h"
+#include "protocol/base/ids.h"
+#include "protocol/base/key.h"
+#include "protocol/base/payload.h"
+#include "protocol/base/result.h"
+
+namespace worker {
+
+using protocol::ByteView;
+using protocol::Key;
+using protocol::PayloadRef;
+using protocol::RunId;
+using protocol::RunSpecRef;
+using protocol::Slice;
+using protocol::TaskId;
+
+//! Names a Python object held by the binding. 0 is none.
+using ValueHandle = std::uint64_t;
+
+struct Options {
+  std::string scheduler_address;
+  std::string listen_host;             //!< empty: the interface that reaches the scheduler
+  std::uint16_t listen_port = 0;
+  std::string contact_address;         //!< empty: where we listen
+  Slice name;                          //!< msgpack scalar; empty: the address
+  std::uint32_t nthreads = 1;
+  std::uint64_t memory_limit = 0;      //!< 0: none
+  double memory_target = 0.6;          //!< fractions of the limit; <= 0: off
+  double memory_spill = 0.7;
+  double memory_pause = 0.8;
+  double memory_terminate = 0.95;
+  std::uint64_t max_spill = 0;         //!< bytes on disk; 0: no bound
+  std::vector<std::pair<std::string, double>> resources;
+  std::string local_directory;
+  std::string nanny_address;           //!< empty: none
+  Slice versions;                      //!< msgpack map for register-worker
+  Slice extra;                         //!< msgpack map shown in identity (topology, …)
+  double heartbeat_seconds = 1.0;
+  double connect_timeout_seconds = 30;
+  std::uint32_t incoming_connections = 10;
+  std::uint32_t outgoing_connections = 50;
+  std::uint64_t message_bytes_limit = 50'000'000;
+  std::string pin;                     //!< none | core | numa
+};
+
+//! One value in the worker: alive in Python, packed as bytes, spilled to disk, or several of these.
+struct Value {
+  ValueHandle live = 0;
+  PayloadRef packed;         //!< what get_data sends; null: must be packed first
+  std::uint64_t nbytes = 0;  //!< as dask.sizeof says
+};
+
+//! An input of a job. At least one of live/packed is set: spilled inputs are read back before the
+//! job is handed out, on the executor's thread and without the GIL.
+struct Input {
+  Key key;
+  TaskId task;
+  Value value;
+  bool actor = false;  //!< an actor that lives here: Python makes a proxy
+};
+
+//! A task to run now.
+struct Job {
+  TaskId task;
+  RunId run;
+  Key key;
+  RunSpecRef spec;
+  PayloadRef annotations;  //!< null: empty
+  bool actor = false;
+  std::vector<Input> inputs;
+};
+
+struct Finished {
+  Value value;
+  std::string type_name;
+  Slice type;        //!< pickled class
+  double start = 0;  //!< wall time of the call, Unix seconds
+  double stop = 0;
+  std::uint64_t thread = 0;
+};
+
+struct Failed {
+  PayloadRef exception;  //!< as error_message makes it: a serialized bytes object
+  PayloadRef traceback;
+  std::string exception_text;
+  std::string traceback_text;
+  double start = 0;
+  double stop = 0;
+  std::uint64_t thread = 0;
+};
+
+//! Something the service loop (asyncio) must do, because it is Python by nature.
+struct ServiceEvent {
+  enum class Kind : std::uint8_t {
+    registered,      //!< `message`: the reply of register-worker (worker-plugins, time, …)
+    refused,         //!< could not register; `text` says why
+    request,         //!< an RPC the native table does not serve: `message`, answer with reply(token)
+    stream,          //!< a stream op claimed by a plugin: `message`
+    job,             //!< a job whose annotations name an executor other than the default
+    status,          //!< running / paused / closing…: `text`
+    close,           //!< the scheduler, a signal or a lost stream ends the worker: `text` is the reason
+  };
+  Kind kind;
+  std::uint64_t token = 0;
+  std::vector<Slice> message;  //!< frames as distributed.protocol.loads takes them
+  std::string text;
+  std::optional<Job> job;
+};
+
+//! A value somebody asked for that exists only as a Python object.
+struct PackRequest {
+  TaskId task;
+  ValueHandle live;
+};
+
+class Runtime {
+ public:
+  explicit Runtime(Options options);
+  ~Runtime();
+
+  //! Starts the loop thread: listen, connect, register. The outcome is a ServiceEvent.
+  void start();
+  //! Leaves the cluster: tells the scheduler, stops serving, ends the loop thread. Blocks.
+  void stop();
+
+  // ---- executors --------------------------------------------------------------------------------
+  //! Waits for a job of the default pool. None: the worker closes.
+  std::optional<Job> next_job();
+  void finished(const Job& job, Finished result);
+  void failed(const Job& job, Failed failure);
+  void rescheduled(const Job& job);
+  void seceded(TaskId task, double compute_seconds);
+  //! An input was turned into a live object; later readers use it instead of the packed form.
+  void set_live(TaskId task, ValueHandle live);
+
+  // ---- pack thread ------------------------------------------------------------------------------
+  //! Waits for a value to pack, or for drops (then the request has no task). None: closing.
+  std::optional<PackRequest> next_pack();
+  void packed(TaskId task, PayloadRef bytes);
+  void pack_failed(TaskId task, Failed failure);
+  //! Handles nobody needs any more; the caller holds the GIL and drops them.
+  std::vector<ValueHandle> take_drops();
+
+  // ---- service loop -----------------------------------------------------------------------------
+  //! Readable whenever service events wait.
+  int service_fd() const;
+  std::vector<ServiceEvent> take_service_events();
+  void reply(std::uint64_t token, std::vector<Slice> frames);
+  void reply_and_close(std::uint64_t token, std::vector<Slice> frames);
+  //! Queues one op-map on the scheduler stream (frames of distributed.protocol.dumps of one dict).
+  void send_to_scheduler(std::vector<Slice> frames);
+  //! Ops (RPC or stream) that Python handlers serve from now on.
+  void claim_op(std::string op, bool stream);
+  //! msgpack map, sent as `extensions` of every heartbeat until replaced.
+  void set_heartbeat_extensions(Slice bytes);
+
+  // ---- data, as Worker.data shows it ------------------------------------------------------------
+  std::vector<Key> keys() const;
+  std::optional<Value> value(const Key& key) const;
+  //! Stores a value without a task (update_data, scatter from inside a task).
+  void put(const Key& key, Value value);
+
+  std::string address() const;
+  std::string id() const;
+
+ private:
+  class Loop;
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace worker
