@@ -1,0 +1,103 @@
+//! The link to the graph processes: hands graphs over, and turns the answers into records.
+//!
+//! A graph process is a Python child on a socketpair. It may die, hang or lie at any time; then
+//! only the submissions it held end with on_error, and the link starts another child. What it
+//! sends is read as hostile input: a child that breaks the format is killed.
+//!
+//! Every submission ends with exactly one of on_commit and on_error, or with drop. Calls of the
+//! sink for one submission keep the order of the link; callbacks come from the loop only, never
+//! from inside submit or drop. A client's submissions are answered in the order of submit.
+//!
+//! Thread: the loop's. Answers to: the part of distributed.Scheduler.update_graph before
+//! "BELOW THIS LINE HAS TO BE SYNCHRONOUS". Format: README.md beside this file.
+#pragma once
+
+#include <uv.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "scheduler/core/events.h"
+
+namespace scheduler {
+
+//! Why a graph could not be read. Fields as in distributed.core.error_message.
+struct GraphError {
+  PayloadRef exception;        //!< never null: a pickled exception, ready for task-erred
+  PayloadRef traceback;        //!< an inline nil if there is none
+  std::string exception_text;
+  std::string traceback_text;
+};
+
+//! A P2P barrier task and what the scheduler must know of its spec (protocol.md §8.9).
+struct GraphBarrier {
+  enum class Kind : std::uint8_t { dataframe, array };
+  std::uint32_t key;                       //!< number of its key
+  Kind kind;
+  std::string id;                          //!< shuffle id
+  std::uint64_t npartitions = 0;           //!< dataframe: divisor of the partition -> worker map
+  std::vector<std::uint64_t> parts_out;    //!< dataframe: the output partitions
+  std::vector<std::uint32_t> chunks;       //!< array: number of new chunks per axis
+  RunSpecRef spec;                         //!< pickle of the spec alone (own, no tail) and buffers
+};
+
+class GraphLink {
+ public:
+  struct Options {
+    std::string python = "python3";           //!< interpreter of the graph processes
+    std::vector<std::string> arguments = {"-m", "rask.graph_process"};
+    std::uint32_t processes_max = 0;          //!< 0: one per core
+    std::uint64_t busy_ms = 100;              //!< another child starts after this much work
+    std::uint64_t drop_grace_ms = 1000;       //!< a dropped graph may run this much longer
+  };
+
+  struct Request {
+    SubmissionId id;
+    ClientId client;
+    PayloadRef expr;         //!< update-graph's expr_ser
+    PayloadRef annotations;  //!< update-graph's annotations; null: none
+    bool order = true;       //!< true: the client sent no internal_priority
+    ByteView wanted;         //!< msgpack array of the wanted keys; copied
+  };
+
+  class Sink {
+   public:
+    virtual ~Sink() = default;
+    //! A child is up. `versions`: msgpack map, as distributed.versions.get_versions().
+    virtual void on_hello(ByteView versions) = 0;
+    //! `append`: the graph cannot fail as a whole any more; `tasks`: their number, if known.
+    virtual void on_open(SubmissionId id, bool append, std::optional<std::uint64_t> tasks) = 0;
+    //! Keys in canonical form, numbered from 0 in order of arrival. Borrowed for the call.
+    virtual void on_keys(SubmissionId id, std::span<const KeyView> keys, bool outside) = 0;
+    //! Records of one slice; the spans of dependencies are borrowed for the call.
+    //! All dependency numbers are below the count of keys told so far.
+    virtual void on_records(SubmissionId id, std::vector<GraphTask> tasks) = 0;
+    virtual void on_barriers(SubmissionId id, std::vector<GraphBarrier> barriers) = 0;
+    virtual void on_commit(SubmissionId id) = 0;
+    virtual void on_error(SubmissionId id, GraphError error) = 0;
+    //! One line for the log: a child started, died, lied; what user code printed.
+    virtual void on_log(std::string_view line) = 0;
+  };
+
+  //! Starts the first child at once, so that it is warm when the first graph comes.
+  GraphLink(uv_loop_t* loop, Options options, Sink& sink);
+  ~GraphLink();
+  GraphLink(const GraphLink&) = delete;
+  GraphLink& operator=(const GraphLink&) = delete;
+
+  void submit(Request request);
+  //! Nobody wants the answer any more; no callback follows. Kills a child that keeps at it.
+  void drop(SubmissionId id);
+  //! Ends all children. No callback follows; the loop runs out of our handles soon after.
+  void close();
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace scheduler
