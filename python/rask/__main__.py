@@ -1,0 +1,5 @@
+"""`python -m rask` is the `rask` command."""
+
+from rask.cli import main
+
+main()
