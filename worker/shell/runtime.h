@@ -5,8 +5,8 @@
 //! pack thread pulls values to pickle, the service loop pulls what is Python by nature — and push
 //! answers back. Every function below may be called from any thread and none calls into Python.
 //!
-//! Values are numbers to us. The binding keeps a table handle -> PyObject* and drops references
-//! only where the GIL is held, on request (take_drops).
+//! Python objects are shares to us (LiveRef). Dropping the last share never touches Python: its
+//! deleter, made by the binding, queues the object for a thread that holds the GIL.
 //!
 //! Answers to: distributed/worker.py, Worker (the parts that are not Python by nature).
 #pragma once
@@ -34,8 +34,8 @@ using protocol::RunSpecRef;
 using protocol::Slice;
 using protocol::TaskId;
 
-//! Names a Python object held by the binding. 0 is none.
-using ValueHandle = std::uint64_t;
+//! A share in a Python object held by the binding; null is none.
+using LiveRef = std::shared_ptr<void>;
 
 struct Options {
   std::string scheduler_address;
@@ -65,7 +65,7 @@ struct Options {
 
 //! One value in the worker: alive in Python, packed as bytes, spilled to disk, or several of these.
 struct Value {
-  ValueHandle live = 0;
+  LiveRef live;
   PayloadRef packed;         //!< what get_data sends; null: must be packed first
   std::uint64_t nbytes = 0;  //!< as dask.sizeof says
 };
@@ -130,7 +130,7 @@ struct ServiceEvent {
 //! A value somebody asked for that exists only as a Python object.
 struct PackRequest {
   TaskId task;
-  ValueHandle live;
+  LiveRef live;
 };
 
 class Runtime {
@@ -151,15 +151,15 @@ class Runtime {
   void rescheduled(const Job& job);
   void seceded(TaskId task, double compute_seconds);
   //! An input was turned into a live object; later readers use it instead of the packed form.
-  void set_live(TaskId task, ValueHandle live);
+  void set_live(TaskId task, LiveRef live);
 
   // ---- pack thread ------------------------------------------------------------------------------
-  //! Waits for a value to pack, or for drops (then the request has no task). None: closing.
+  //! Waits for a value to pack, or for wake_pack (then the request has no task). None: closing.
   std::optional<PackRequest> next_pack();
+  //! Makes next_pack return, so that its thread can drop references.
+  void wake_pack();
   void packed(TaskId task, PayloadRef bytes);
   void pack_failed(TaskId task, Failed failure);
-  //! Handles nobody needs any more; the caller holds the GIL and drops them.
-  std::vector<ValueHandle> take_drops();
 
   // ---- service loop -----------------------------------------------------------------------------
   //! Readable whenever service events wait.
