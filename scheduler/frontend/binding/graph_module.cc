@@ -11,10 +11,13 @@
 
 #include <string>
 
+#include "scheduler/frontend/binding/order_binding.h"
+
 namespace nb = nanobind;
 
 NB_MODULE(_graph, module) {
   module.doc() = "Native parts of rask's graph process.";
   module.def("version", [] { return std::string(RASK_VERSION); },
              "Version of rask this module was built from.");
+  scheduler::binding::bind_order(module);
 }
