@@ -18,6 +18,9 @@ struct Payload {
     inline_value,  //!< `header` holds the msgpack encoding of the value itself (nil, bin, str, map…)
     serialized,    //!< {"__Serialized__": i}: `header` is the sub-header frame
     pickled,       //!< {"__Pickled__": i}: `header` is the sub-header frame
+    //! A plain value with markers somewhere inside: `header` holds its msgpack encoding, whose
+    //! marker numbers count `frames` from 1. The writer numbers them anew.
+    compound,
   };
   Kind kind = Kind::inline_value;
   Slice header;
