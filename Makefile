@@ -1,0 +1,51 @@
+# The two commands: `make demo` and `make test`. Both do all set-up first; `make help` lists the rest.
+#
+# Steps that need the network leave a stamp in .stamps and run again only when their list changes.
+# The build runs each time: ninja knows in well under a second that there is nothing to do.
+PYTHON ?= python3
+VENV   := .venv/bin
+BUILD  := build/release
+STAMPS := .stamps
+
+.PHONY: help demo test build setup tidy format wheel clean
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+demo: build ## a stock client on rask-scheduler, each call compared with stock Dask beside it
+	@$(VENV)/python -m rask.demo
+
+test: build ## everything CI runs: tidy, Catch2, simulator seeds, client suite
+	@tools/run_tests.sh
+
+build: setup $(BUILD)/build.ninja ## compile (optimised) into python/rask/_native
+	@echo "== build"
+	@cmake --build --preset release
+
+setup: $(STAMPS)/system $(STAMPS)/venv ## system packages and .venv
+
+$(STAMPS)/system: tools/system_packages.txt tools/setup_system.sh
+	@tools/setup_system.sh
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/venv: tools/requirements.txt tools/setup_venv.sh | $(STAMPS)/system
+	@PYTHON="$(PYTHON)" tools/setup_venv.sh
+	@mkdir -p $(STAMPS) && touch $@
+
+$(BUILD)/build.ninja: $(STAMPS)/system $(STAMPS)/venv CMakePresets.json
+	@echo "== configure"
+	@cmake --preset release -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python
+	@touch $@
+
+tidy: setup ## style, include directions, registered tests, tables in docs
+	@$(VENV)/python tests/tidy/tidy.py
+
+format: setup ## clang-format over our C++ files
+	@git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
+
+wheel: setup ## a wheel in dist/
+	@$(VENV)/python -m pip wheel --no-deps -w dist .
+
+clean: ## remove what the build made; keeps .venv
+	rm -rf build dist wheels python/rask/_native

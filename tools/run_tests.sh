@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Runs ctest and pytest, both to their end, and closes with the last line of each.
+# Logs are kept in build/logs. Extra arguments go to pytest.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p build/logs
+status=0
+
+echo "== ctest"
+ctest --test-dir build/release --output-on-failure -j "$(nproc)" 2>&1 | tee build/logs/ctest.log
+[ "${PIPESTATUS[0]}" = 0 ] || status=1
+
+echo "== pytest"
+.venv/bin/python -m pytest pytests "$@" 2>&1 | tee build/logs/pytest.log
+[ "${PIPESTATUS[0]}" = 0 ] || status=1
+
+echo
+echo "ctest:  $(grep -E 'tests (passed|failed)|No tests' build/logs/ctest.log | tail -1)"
+echo "pytest: $(tail -1 build/logs/pytest.log)"
+exit $status
