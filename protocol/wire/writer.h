@@ -1,0 +1,132 @@
+//! Builds a message: frame 0 in one growing buffer, and the frames attached to it.
+//!
+//! Small pieces are gathered in one contiguous block; pieces of kShareMin bytes or more stay Slices
+//! of whatever holds them, so relaying a large payload never copies it. L covers every frame, which
+//! all peers accept. A writer keeps its buffers between messages.
+//!
+//! A stream message is an array whose length is known only at its end: see StreamBatch.
+//! Answers to: distributed/protocol/core.py, dumps.
+#pragma once
+
+#include <cstdint>
+#include <msgpack.hpp>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "protocol/base/key.h"
+#include "protocol/base/payload.h"
+#include "protocol/base/result.h"
+#include "protocol/wire/byte_buffer.h"
+#include "protocol/wire/frames.h"
+#include "protocol/wire/message.h"
+
+namespace protocol {
+
+class MessageWriter {
+ public:
+  static constexpr std::size_t kShareMin = 4 * 1024;
+
+  void map(std::uint32_t entries) { packer().pack_map(entries); }
+  void array(std::uint32_t elements) { packer().pack_array(elements); }
+  void str(std::string_view text) {
+    const auto size = static_cast<std::uint32_t>(text.size());
+    packer().pack_str(size).pack_str_body(text.data(), size);
+  }
+  void bin(ByteView bytes) {
+    const auto size = static_cast<std::uint32_t>(bytes.size());
+    packer().pack_bin(size).pack_bin_body(bytes.data(), size);
+  }
+  void integer(std::int64_t value) { packer().pack_int64(value); }
+  void uinteger(std::uint64_t value) { packer().pack_uint64(value); }
+  void real(double value) { packer().pack_double(value); }
+  void boolean(bool value) { value ? packer().pack_true() : packer().pack_false(); }
+  void nil() { packer().pack_nil(); }
+  void key(KeyView key) { frame0_.write(key.bytes); }
+  //! One or more msgpack values, already encoded and free of markers.
+  void raw(ByteView msgpack) { frame0_.write(msgpack); }
+  //! A str entry key whose length the compiler knows.
+  template <std::size_t N>
+  void field(const char (&name)[N]) {
+    static_assert(N - 1 < 32);
+    char packed[N];
+    packed[0] = static_cast<char>(0xa0 + N - 1);
+    std::memcpy(packed + 1, name, N - 1);
+    frame0_.write(packed, N);
+  }
+
+  //! A value that is carried, of whatever form.
+  void payload(const Payload& payload);
+  void payload(const PayloadRef& payload) { this->payload(*payload); }
+  //! A run spec as stock sends it: a marker whose sub-header frame holds the pickle.
+  void run_spec(const RunSpec& spec);
+  //! A value of another message; markers inside are numbered anew and their frames attached.
+  //! Fails if a marker lies about its frames; the writer is then to be reset.
+  Status value(const Message& message, Value value);
+  //! A marker map and its frames: the sub-header, then the sub-frames.
+  void marker(Payload::Kind kind, std::span<const Slice> bundle);
+
+  //! Adds a frame that frame 0 refers to by the number this returns.
+  std::uint64_t attach(const Slice& frame);
+
+  //! Opens an array whose length is set by close_array; gives the place to close it at.
+  std::size_t open_array();
+  void close_array(std::size_t place, std::uint32_t elements);
+
+  //! Bytes written so far, the prelude apart.
+  std::size_t bytes() const { return frame0_.size() + attached_; }
+  bool empty() const { return frame0_.size() == 0; }
+
+  //! The message; the writer is empty again.
+  OutMessage finish();
+  //! What was written as one value to be carried: marker numbers count its own frames from 1.
+  PayloadRef take_payload();
+  void reset();
+
+ private:
+  //! The bytes of `side_` up to `side_end`, then `shared`.
+  struct Segment {
+    std::size_t side_end;
+    Slice shared;
+  };
+
+  msgpack::packer<ByteBuffer> packer() { return msgpack::packer<ByteBuffer>(frame0_); }
+  void append(const Slice& piece);
+  void end_frame(std::uint64_t length) {
+    lengths_.push_back(length);
+    attached_ += length;
+  }
+  Frames take_attached();
+
+  ByteBuffer frame0_;
+  ByteBuffer side_;                      //!< small pieces of attached frames
+  std::vector<Segment> segments_;
+  std::vector<std::uint64_t> lengths_;   //!< of the attached frames
+  std::size_t attached_ = 0;
+};
+
+//! A stream message that is filled op by op.
+class StreamBatch {
+ public:
+  //! The writer, for exactly one more op-map.
+  MessageWriter& next() {
+    if (count_++ == 0) place_ = writer_.open_array();
+    return writer_;
+  }
+  bool empty() const { return count_ == 0; }
+  std::uint32_t size() const { return count_; }
+  std::size_t bytes() const { return writer_.bytes(); }
+  //! The message; the batch is empty again. Not to be called on an empty batch.
+  OutMessage close() {
+    writer_.close_array(place_, count_);
+    count_ = 0;
+    return writer_.finish();
+  }
+
+ private:
+  MessageWriter writer_;
+  std::size_t place_ = 0;
+  std::uint32_t count_ = 0;
+};
+
+}  // namespace protocol
