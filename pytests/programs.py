@@ -1,0 +1,87 @@
+"""Small functions that tests submit; workers import them from here.
+
+Functions written inside a test travel by value; these travel by name. Tasks that must be caught in
+the act wait for a file instead of sleeping, so that no test depends on timing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def inc(x: Any) -> Any:
+    return x + 1
+
+
+def dec(x: Any) -> Any:
+    return x - 1
+
+
+def add(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def double(x: Any) -> Any:
+    return x * 2
+
+
+def total(*args: Any) -> Any:
+    return sum(args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args)
+
+
+def div(x: Any, y: Any) -> Any:
+    return x / y
+
+
+def keywords(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    return args, dict(sorted(kwargs.items()))
+
+
+def throws(message: str) -> None:
+    raise RuntimeError(message)
+
+
+def until(condition: Callable[[], Any], what: str = "condition", timeout: float = 30) -> Any:
+    """Waits for a true value and gives it; fails by deadline, not by count of tries."""
+    deadline = time.monotonic() + timeout
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {timeout} s for {what}")
+        time.sleep(0.01)
+    return found
+
+
+class Gate:
+    """A task that reports that it has started and then waits to be let through.
+
+    Travels by name and works between processes by two files. Every run adds a line with the
+    process id to `started`.
+    """
+
+    def __init__(self, directory: str | Path, name: str = "gate"):
+        self.started_file = Path(directory) / f"{name}.started"
+        self.open_file = Path(directory) / f"{name}.open"
+
+    def __call__(self, value: Any = None) -> Any:
+        with open(self.started_file, "a") as file:
+            file.write(f"{os.getpid()}\n")
+        until(self.open_file.exists, f"{self.open_file}")
+        return value
+
+    def started(self) -> list[int]:
+        """Process ids of the runs so far."""
+        if not self.started_file.exists():
+            return []
+        return [int(line) for line in self.started_file.read_text().splitlines()]
+
+    def wait_started(self, runs: int = 1) -> int:
+        """Waits for that many runs; gives the process id of the last."""
+        until(lambda: len(self.started()) >= runs, f"{runs} runs of {self.started_file}")
+        return self.started()[-1]
+
+    def open(self) -> None:
+        self.open_file.touch()
