@@ -1,0 +1,287 @@
+//! rask._native._worker: the worker's Runtime as Python sees it.
+//!
+//! Each blocking call gives up the GIL while it waits; nothing on the native side ever asks for it.
+//! python/rask/worker/ is the only user.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "worker/binding/convert.h"
+#include "worker/binding/live.h"
+#include "worker/shell/runtime.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace worker {
+
+namespace {
+
+//! Reads `name` of the options dict into `out` if it is there.
+template <class T>
+void read_option(const nb::dict& options, const char* name, T& out) {
+  if (options.contains(name)) out = nb::cast<T>(options[name]);
+}
+
+void read_option(const nb::dict& options, const char* name, Slice& out) {
+  if (!options.contains(name)) return;
+  const auto bytes = nb::cast<nb::bytes>(options[name]);
+  out = Slice::copy_of(ByteView(bytes.c_str(), bytes.size()));
+}
+
+Options options_of(const nb::dict& dict) {
+  Options o;
+  read_option(dict, "scheduler_address", o.scheduler_address);
+  read_option(dict, "listen_host", o.listen_host);
+  read_option(dict, "listen_port", o.listen_port);
+  read_option(dict, "contact_address", o.contact_address);
+  read_option(dict, "name", o.name);
+  read_option(dict, "nthreads", o.nthreads);
+  read_option(dict, "memory_limit", o.memory_limit);
+  read_option(dict, "memory_target", o.memory_target);
+  read_option(dict, "memory_spill", o.memory_spill);
+  read_option(dict, "memory_pause", o.memory_pause);
+  read_option(dict, "memory_terminate", o.memory_terminate);
+  read_option(dict, "max_spill", o.max_spill);
+  read_option(dict, "resources", o.resources);
+  read_option(dict, "local_directory", o.local_directory);
+  read_option(dict, "nanny_address", o.nanny_address);
+  read_option(dict, "versions", o.versions);
+  read_option(dict, "extra", o.extra);
+  read_option(dict, "heartbeat_seconds", o.heartbeat_seconds);
+  read_option(dict, "connect_timeout_seconds", o.connect_timeout_seconds);
+  read_option(dict, "incoming_connections", o.incoming_connections);
+  read_option(dict, "outgoing_connections", o.outgoing_connections);
+  read_option(dict, "message_bytes_limit", o.message_bytes_limit);
+  read_option(dict, "pin", o.pin);
+  return o;
+}
+
+//! A share of a live Python object as an owned reference.
+nb::object live_object(const LiveRef& live) {
+  return live ? nb::borrow(static_cast<PyObject*>(live.get())) : nb::object(nb::none());
+}
+
+//! A job as Python sees it. The fields that every task needs are made at once, the rest on demand.
+class PyJob {
+ public:
+  explicit PyJob(Job job) : job_(std::move(job)), key_(key_object(job_.key)) {}
+
+  const Job& job() const { return job_; }
+  nb::object key() const { return key_; }
+  bool actor() const { return job_.actor; }
+  std::uint32_t task() const { return job_.task.value; }
+
+  //! The pickle of the run spec: (own, tail, buffers); tail is None unless siblings share it.
+  nb::tuple spec() const {
+    const protocol::RunSpec& spec = *job_.spec;
+    nb::object tail = spec.tail.empty() ? nb::object(nb::none()) : buffer_object(spec.tail);
+    return nb::make_tuple(buffer_object(spec.own), tail, frame_list(spec.buffers));
+  }
+  nb::object annotations() const { return payload_object(job_.annotations); }
+
+  //! [(key, task, is_live, live object or payload, actor)], in the order of the dependencies.
+  nb::list inputs() const {
+    nb::list out;
+    for (const Input& input : job_.inputs) {
+      const bool live = input.value.live != nullptr;
+      out.append(nb::make_tuple(key_object(input.key), input.task.value, live,
+                                live ? live_object(input.value.live)
+                                     : payload_object(input.value.packed),
+                                input.actor));
+    }
+    return out;
+  }
+
+ private:
+  Job job_;
+  nb::object key_;
+};
+
+class PyRuntime {
+ public:
+  explicit PyRuntime(const nb::dict& options)
+      : drops_(std::make_shared<DropQueue>()), runtime_(options_of(options)) {
+    drops_->on_work([this] { runtime_.wake_pack(); });
+  }
+  ~PyRuntime() { drops_->close(); }
+
+  void start() { runtime_.start(); }
+  void stop() {
+    const nb::gil_scoped_release unlocked;
+    runtime_.stop();
+  }
+
+  // ---- executors ----------------------------------------------------------------------------
+  std::optional<PyJob> next_job() {
+    std::optional<Job> job;
+    {
+      const nb::gil_scoped_release unlocked;
+      job = runtime_.next_job();
+    }
+    drops_->drain();
+    if (!job) return std::nullopt;
+    return PyJob(std::move(*job));
+  }
+
+  void finished(const PyJob& job, nb::handle value, std::uint64_t nbytes, nb::handle packed,
+                std::string type_name, const nb::bytes& type, double start, double stop,
+                std::uint64_t thread) {
+    Finished result;
+    result.value = {drops_->hold(value.ptr()), payload_of(packed, *drops_), nbytes};
+    result.type_name = std::move(type_name);
+    result.type = Slice::copy_of(ByteView(type.c_str(), type.size()));
+    result.start = start;
+    result.stop = stop;
+    result.thread = thread;
+    runtime_.finished(job.job(), std::move(result));
+  }
+
+  Failed failed_of(nb::handle exception, nb::handle traceback, std::string exception_text,
+                   std::string traceback_text, double start, double stop, std::uint64_t thread) {
+    return {payload_of(exception, *drops_), payload_of(traceback, *drops_),
+            std::move(exception_text), std::move(traceback_text), start, stop, thread};
+  }
+  void failed(const PyJob& job, nb::handle exception, nb::handle traceback,
+              std::string exception_text, std::string traceback_text, double start, double stop,
+              std::uint64_t thread) {
+    runtime_.failed(job.job(), failed_of(exception, traceback, std::move(exception_text),
+                                         std::move(traceback_text), start, stop, thread));
+  }
+  void rescheduled(const PyJob& job) { runtime_.rescheduled(job.job()); }
+  void seceded(std::uint32_t task, double seconds) { runtime_.seceded(TaskId(task), seconds); }
+  void set_live(std::uint32_t task, nb::handle value) {
+    runtime_.set_live(TaskId(task), drops_->hold(value.ptr()));
+  }
+
+  // ---- pack thread --------------------------------------------------------------------------
+  //! (task, value) to pack, () after a wake-up for drops, None when the worker closes.
+  nb::object next_pack() {
+    std::optional<PackRequest> request;
+    {
+      const nb::gil_scoped_release unlocked;
+      request = runtime_.next_pack();
+    }
+    drops_->drain();
+    if (!request) return nb::none();
+    if (!request->task.valid()) return nb::tuple();
+    return nb::make_tuple(request->task.value, live_object(request->live));
+  }
+  void packed(std::uint32_t task, nb::handle payload) {
+    runtime_.packed(TaskId(task), payload_of(payload, *drops_));
+  }
+  void pack_failed(std::uint32_t task, nb::handle exception, nb::handle traceback,
+                   std::string exception_text, std::string traceback_text) {
+    runtime_.pack_failed(TaskId(task), failed_of(exception, traceback, std::move(exception_text),
+                                                 std::move(traceback_text), 0, 0, 0));
+  }
+
+  // ---- service loop -------------------------------------------------------------------------
+  int service_fd() const { return runtime_.service_fd(); }
+  //! [(kind, token, frames, text, job)], kind by name.
+  nb::list take_service_events() {
+    static constexpr const char* kKinds[] = {"registered", "refused", "request", "stream",
+                                             "job",        "status",  "close"};
+    nb::list out;
+    for (ServiceEvent& event : runtime_.take_service_events()) {
+      nb::object job = event.job ? nb::cast(PyJob(std::move(*event.job))) : nb::object(nb::none());
+      out.append(nb::make_tuple(kKinds[static_cast<int>(event.kind)], event.token,
+                                frame_list(event.message), event.text, job));
+    }
+    return out;
+  }
+  void reply(std::uint64_t token, nb::handle frames, bool close) {
+    auto slices = slices_of(frames, *drops_);
+    if (close) {
+      runtime_.reply_and_close(token, std::move(slices));
+    } else {
+      runtime_.reply(token, std::move(slices));
+    }
+  }
+  void send_to_scheduler(nb::handle frames) {
+    runtime_.send_to_scheduler(slices_of(frames, *drops_));
+  }
+  void claim_op(std::string op, bool stream) { runtime_.claim_op(std::move(op), stream); }
+  void set_heartbeat_extensions(const nb::bytes& bytes) {
+    runtime_.set_heartbeat_extensions(Slice::copy_of(ByteView(bytes.c_str(), bytes.size())));
+  }
+
+  // ---- data ---------------------------------------------------------------------------------
+  nb::list keys() const {
+    nb::list out;
+    for (const Key& key : runtime_.keys()) out.append(key_object(key));
+    return out;
+  }
+  //! (is_live, live object or payload, nbytes), or None if the worker does not hold the key.
+  nb::object value(nb::handle key) const {
+    const auto found = runtime_.value(key_of(key));
+    if (!found) return nb::none();
+    const bool live = found->live != nullptr;
+    return nb::make_tuple(live, live ? live_object(found->live) : payload_object(found->packed),
+                          found->nbytes);
+  }
+  void put(nb::handle key, nb::handle value, std::uint64_t nbytes) {
+    runtime_.put(key_of(key), {drops_->hold(value.ptr()), nullptr, nbytes});
+  }
+
+  std::string address() const { return runtime_.address(); }
+  std::string id() const { return runtime_.id(); }
+
+ private:
+  std::shared_ptr<DropQueue> drops_;
+  Runtime runtime_;
+};
+
+void bind_runtime(nb::module_& module) {
+  nb::class_<PyJob>(module, "Job")
+      .def_prop_ro("key", &PyJob::key)
+      .def_prop_ro("task", &PyJob::task)
+      .def_prop_ro("actor", &PyJob::actor)
+      .def("spec", &PyJob::spec)
+      .def("annotations", &PyJob::annotations)
+      .def("inputs", &PyJob::inputs);
+  nb::class_<PyRuntime>(module, "Runtime")
+      .def(nb::init<const nb::dict&>())
+      .def("start", &PyRuntime::start)
+      .def("stop", &PyRuntime::stop)
+      .def("next_job", &PyRuntime::next_job)
+      .def("finished", &PyRuntime::finished, "job"_a, "value"_a.none(), "nbytes"_a,
+           "packed"_a.none(), "type_name"_a, "type"_a, "start"_a, "stop"_a, "thread"_a)
+      .def("failed", &PyRuntime::failed, "job"_a, "exception"_a.none(), "traceback"_a.none(),
+           "exception_text"_a, "traceback_text"_a, "start"_a, "stop"_a, "thread"_a)
+      .def("rescheduled", &PyRuntime::rescheduled)
+      .def("seceded", &PyRuntime::seceded)
+      .def("set_live", &PyRuntime::set_live, "task"_a, "value"_a.none())
+      .def("next_pack", &PyRuntime::next_pack)
+      .def("packed", &PyRuntime::packed)
+      .def("pack_failed", &PyRuntime::pack_failed, "task"_a, "exception"_a.none(),
+           "traceback"_a.none(), "exception_text"_a, "traceback_text"_a)
+      .def("service_fd", &PyRuntime::service_fd)
+      .def("take_service_events", &PyRuntime::take_service_events)
+      .def("reply", &PyRuntime::reply, "token"_a, "frames"_a, "close"_a = false)
+      .def("send_to_scheduler", &PyRuntime::send_to_scheduler)
+      .def("claim_op", &PyRuntime::claim_op, "op"_a, "stream"_a = false)
+      .def("set_heartbeat_extensions", &PyRuntime::set_heartbeat_extensions)
+      .def("keys", &PyRuntime::keys)
+      .def("value", &PyRuntime::value)
+      .def("put", &PyRuntime::put, "key"_a, "value"_a.none(), "nbytes"_a)
+      .def_prop_ro("address", &PyRuntime::address)
+      .def_prop_ro("id", &PyRuntime::id);
+}
+
+}  // namespace
+
+}  // namespace worker
+
+NB_MODULE(_worker, module) {
+  module.doc() = "The native half of a rask worker.";
+  worker::bind_frame(module);
+  worker::bind_runtime(module);
+}
