@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -38,6 +39,7 @@ void read_option(const nb::dict& options, const char* name, Slice& out) {
 
 Options options_of(const nb::dict& dict) {
   Options o;
+  read_option(dict, "id", o.id);
   read_option(dict, "scheduler_address", o.scheduler_address);
   read_option(dict, "listen_host", o.listen_host);
   read_option(dict, "listen_port", o.listen_port);
@@ -77,7 +79,6 @@ class PyJob {
   const Job& job() const { return job_; }
   nb::object key() const { return key_; }
   bool actor() const { return job_.actor; }
-  std::uint32_t task() const { return job_.task.value; }
 
   //! The pickle of the run spec: (own, tail, buffers); tail is None unless siblings share it.
   nb::tuple spec() const {
@@ -87,12 +88,12 @@ class PyJob {
   }
   nb::object annotations() const { return payload_object(job_.annotations); }
 
-  //! [(key, task, is_live, live object or payload, actor)], in the order of the dependencies.
+  //! [(key, value id, is_live, live object or payload, actor)], in the order of the dependencies.
   nb::list inputs() const {
     nb::list out;
     for (const Input& input : job_.inputs) {
       const bool live = input.value.live != nullptr;
-      out.append(nb::make_tuple(key_object(input.key), input.task.value, live,
+      out.append(nb::make_tuple(key_object(input.key), input.id.value, live,
                                 live ? live_object(input.value.live)
                                      : payload_object(input.value.packed),
                                 input.actor));
@@ -113,7 +114,17 @@ class PyRuntime {
   }
   ~PyRuntime() { drops_->close(); }
 
+  void listen() {
+    const protocol::Status status = runtime_.listen();
+    if (!status) throw std::runtime_error(status.error().text());
+  }
   void start() { runtime_.start(); }
+  void run() { runtime_.run(); }
+  void announce_closing() { runtime_.announce_closing(); }
+  void after_fork_in_child() {
+    drops_->close();
+    runtime_.after_fork_in_child();
+  }
   void stop() {
     const nb::gil_scoped_release unlocked;
     runtime_.stop();
@@ -156,13 +167,14 @@ class PyRuntime {
                                          std::move(traceback_text), start, stop, thread));
   }
   void rescheduled(const PyJob& job) { runtime_.rescheduled(job.job()); }
-  void seceded(std::uint32_t task, double seconds) { runtime_.seceded(TaskId(task), seconds); }
-  void set_live(std::uint32_t task, nb::handle value) {
-    runtime_.set_live(TaskId(task), drops_->hold(value.ptr()));
+  void seceded(nb::handle key, double seconds) { runtime_.seceded(key_of(key), seconds); }
+  void set_live(std::uint64_t id, nb::handle value) {
+    runtime_.set_live(ValueId(id), drops_->hold(value.ptr()));
   }
+  void interrupt_executor() { runtime_.interrupt_executor(); }
 
   // ---- pack thread --------------------------------------------------------------------------
-  //! (task, value) to pack, () after a wake-up for drops, None when the worker closes.
+  //! (value id, value) to pack, () after a wake-up for drops, None when the worker closes.
   nb::object next_pack() {
     std::optional<PackRequest> request;
     {
@@ -171,15 +183,15 @@ class PyRuntime {
     }
     drops_->drain();
     if (!request) return nb::none();
-    if (!request->task.valid()) return nb::tuple();
-    return nb::make_tuple(request->task.value, live_object(request->live));
+    if (!request->value.valid()) return nb::tuple();
+    return nb::make_tuple(request->value.value, live_object(request->live));
   }
-  void packed(std::uint32_t task, nb::handle payload) {
-    runtime_.packed(TaskId(task), payload_of(payload, *drops_));
+  void packed(std::uint64_t id, nb::handle payload) {
+    runtime_.packed(ValueId(id), payload_of(payload, *drops_));
   }
-  void pack_failed(std::uint32_t task, nb::handle exception, nb::handle traceback,
+  void pack_failed(std::uint64_t id, nb::handle exception, nb::handle traceback,
                    std::string exception_text, std::string traceback_text) {
-    runtime_.pack_failed(TaskId(task), failed_of(exception, traceback, std::move(exception_text),
+    runtime_.pack_failed(ValueId(id), failed_of(exception, traceback, std::move(exception_text),
                                                  std::move(traceback_text), 0, 0, 0));
   }
 
@@ -208,7 +220,7 @@ class PyRuntime {
   void send_to_scheduler(nb::handle frames) {
     runtime_.send_to_scheduler(slices_of(frames, *drops_));
   }
-  void claim_op(std::string op, bool stream) { runtime_.claim_op(std::move(op), stream); }
+  void claim_op(std::string op) { runtime_.claim_op(std::move(op)); }
   void set_heartbeat_extensions(const nb::bytes& bytes) {
     runtime_.set_heartbeat_extensions(Slice::copy_of(ByteView(bytes.c_str(), bytes.size())));
   }
@@ -231,8 +243,16 @@ class PyRuntime {
     runtime_.put(key_of(key), {drops_->hold(value.ptr()), nullptr, nbytes});
   }
 
+  nb::bytes metrics() const { return bytes_object(runtime_.metrics().view()); }
+  nb::dict counts() const {
+    nb::dict out;
+    for (const auto& [name, count] : runtime_.counts()) out[name.c_str()] = count;
+    return out;
+  }
+  nb::bytes story(const std::vector<std::string>& keys_or_stimuli) const {
+    return bytes_object(runtime_.story(keys_or_stimuli).view());
+  }
   std::string address() const { return runtime_.address(); }
-  std::string id() const { return runtime_.id(); }
 
  private:
   std::shared_ptr<DropQueue> drops_;
@@ -242,14 +262,17 @@ class PyRuntime {
 void bind_runtime(nb::module_& module) {
   nb::class_<PyJob>(module, "Job")
       .def_prop_ro("key", &PyJob::key)
-      .def_prop_ro("task", &PyJob::task)
       .def_prop_ro("actor", &PyJob::actor)
       .def("spec", &PyJob::spec)
       .def("annotations", &PyJob::annotations)
       .def("inputs", &PyJob::inputs);
   nb::class_<PyRuntime>(module, "Runtime")
       .def(nb::init<const nb::dict&>())
+      .def("listen", &PyRuntime::listen)
       .def("start", &PyRuntime::start)
+      .def("run", &PyRuntime::run)
+      .def("announce_closing", &PyRuntime::announce_closing)
+      .def("after_fork_in_child", &PyRuntime::after_fork_in_child)
       .def("stop", &PyRuntime::stop)
       .def("next_job", &PyRuntime::next_job)
       .def("finished", &PyRuntime::finished, "job"_a, "value"_a.none(), "nbytes"_a,
@@ -258,22 +281,25 @@ void bind_runtime(nb::module_& module) {
            "exception_text"_a, "traceback_text"_a, "start"_a, "stop"_a, "thread"_a)
       .def("rescheduled", &PyRuntime::rescheduled)
       .def("seceded", &PyRuntime::seceded)
-      .def("set_live", &PyRuntime::set_live, "task"_a, "value"_a.none())
+      .def("set_live", &PyRuntime::set_live, "id"_a, "value"_a.none())
+      .def("interrupt_executor", &PyRuntime::interrupt_executor)
       .def("next_pack", &PyRuntime::next_pack)
       .def("packed", &PyRuntime::packed)
-      .def("pack_failed", &PyRuntime::pack_failed, "task"_a, "exception"_a.none(),
+      .def("pack_failed", &PyRuntime::pack_failed, "id"_a, "exception"_a.none(),
            "traceback"_a.none(), "exception_text"_a, "traceback_text"_a)
       .def("service_fd", &PyRuntime::service_fd)
       .def("take_service_events", &PyRuntime::take_service_events)
       .def("reply", &PyRuntime::reply, "token"_a, "frames"_a, "close"_a = false)
       .def("send_to_scheduler", &PyRuntime::send_to_scheduler)
-      .def("claim_op", &PyRuntime::claim_op, "op"_a, "stream"_a = false)
+      .def("claim_op", &PyRuntime::claim_op)
       .def("set_heartbeat_extensions", &PyRuntime::set_heartbeat_extensions)
       .def("keys", &PyRuntime::keys)
       .def("value", &PyRuntime::value)
       .def("put", &PyRuntime::put, "key"_a, "value"_a.none(), "nbytes"_a)
-      .def_prop_ro("address", &PyRuntime::address)
-      .def_prop_ro("id", &PyRuntime::id);
+      .def("metrics", &PyRuntime::metrics)
+      .def("counts", &PyRuntime::counts)
+      .def("story", &PyRuntime::story)
+      .def_prop_ro("address", &PyRuntime::address);
 }
 
 }  // namespace

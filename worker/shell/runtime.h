@@ -23,21 +23,20 @@
 #include "protocol/base/key.h"
 #include "protocol/base/payload.h"
 #include "protocol/base/result.h"
+#include "worker/core/events.h"
 
 namespace worker {
 
 using protocol::ByteView;
-using protocol::Key;
 using protocol::PayloadRef;
-using protocol::RunId;
 using protocol::RunSpecRef;
 using protocol::Slice;
-using protocol::TaskId;
 
 //! A share in a Python object held by the binding; null is none.
 using LiveRef = std::shared_ptr<void>;
 
 struct Options {
+  std::string id;                      //!< Worker-<uuid>, unique per incarnation
   std::string scheduler_address;
   std::string listen_host;             //!< empty: the interface that reaches the scheduler
   std::uint16_t listen_port = 0;
@@ -74,7 +73,7 @@ struct Value {
 //! job is handed out, on the executor's thread and without the GIL.
 struct Input {
   Key key;
-  TaskId task;
+  ValueId id;
   Value value;
   bool actor = false;  //!< an actor that lives here: Python makes a proxy
 };
@@ -129,7 +128,7 @@ struct ServiceEvent {
 
 //! A value somebody asked for that exists only as a Python object.
 struct PackRequest {
-  TaskId task;
+  ValueId value;
   LiveRef live;
 };
 
@@ -138,28 +137,38 @@ class Runtime {
   explicit Runtime(Options options);
   ~Runtime();
 
-  //! Starts the loop thread: listen, connect, register. The outcome is a ServiceEvent.
+  //! Starts the loop thread and listens; address() is known afterwards.
+  protocol::Status listen();
+  //! Connects to the scheduler and registers. The outcome is a ServiceEvent.
   void start();
-  //! Leaves the cluster: tells the scheduler, stops serving, ends the loop thread. Blocks.
+  //! Registered and set up: tells the scheduler that we run; work may come from now on.
+  void run();
+  //! Tells the scheduler that we are closing; no new work is taken.
+  void announce_closing();
+  //! Leaves the cluster: closes the stream, stops serving, ends the loop thread. Blocks.
   void stop();
+  //! In a forked child: gives up every descriptor; the runtime is dead there.
+  void after_fork_in_child();
 
   // ---- executors --------------------------------------------------------------------------------
-  //! Waits for a job of the default pool. None: the worker closes.
+  //! Waits for a job of the default pool. None: interrupted, or the worker closes.
   std::optional<Job> next_job();
   void finished(const Job& job, Finished result);
   void failed(const Job& job, Failed failure);
   void rescheduled(const Job& job);
-  void seceded(TaskId task, double compute_seconds);
+  void seceded(const Key& key, double compute_seconds);
   //! An input was turned into a live object; later readers use it instead of the packed form.
-  void set_live(TaskId task, LiveRef live);
+  void set_live(ValueId value, LiveRef live);
+  //! Makes one thread that waits in next_job (now or next) come back without a job.
+  void interrupt_executor();
 
   // ---- pack thread ------------------------------------------------------------------------------
-  //! Waits for a value to pack, or for wake_pack (then the request has no task). None: closing.
+  //! Waits for a value to pack, or for wake_pack (then the request names no value). None: closing.
   std::optional<PackRequest> next_pack();
   //! Makes next_pack return, so that its thread can drop references.
   void wake_pack();
-  void packed(TaskId task, PayloadRef bytes);
-  void pack_failed(TaskId task, Failed failure);
+  void packed(ValueId value, PayloadRef bytes);
+  void pack_failed(ValueId value, Failed failure);
 
   // ---- service loop -----------------------------------------------------------------------------
   //! Readable whenever service events wait.
@@ -169,8 +178,8 @@ class Runtime {
   void reply_and_close(std::uint64_t token, std::vector<Slice> frames);
   //! Queues one op-map on the scheduler stream (frames of distributed.protocol.dumps of one dict).
   void send_to_scheduler(std::vector<Slice> frames);
-  //! Ops (RPC or stream) that Python handlers serve from now on.
-  void claim_op(std::string op, bool stream);
+  //! RPC ops that Python handlers serve from now on although the native side could.
+  void claim_op(std::string op);
   //! msgpack map, sent as `extensions` of every heartbeat until replaced.
   void set_heartbeat_extensions(Slice bytes);
 
@@ -180,8 +189,14 @@ class Runtime {
   //! Stores a value without a task (update_data, scatter from inside a task).
   void put(const Key& key, Value value);
 
+  //! What Worker.get_metrics would say, as a msgpack map.
+  Slice metrics() const;
+  //! (name, value): executing, ready, waiting, in_flight, stored, …
+  std::vector<std::pair<std::string, std::uint64_t>> counts() const;
+  //! Rows of the state machine's log that concern these keys or stimuli, as a msgpack array.
+  Slice story(const std::vector<std::string>& keys_or_stimuli) const;
+
   std::string address() const;
-  std::string id() const;
 
  private:
   class Loop;

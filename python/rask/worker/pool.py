@@ -1,0 +1,55 @@
+"""The default executor: stock's thread pool whose threads pull jobs from the native side.
+
+Each pool thread runs a *pump*: take a job, run it, take the next. Because the threads belong to
+`distributed.threadpoolexecutor`, stock's `secede()` and `rejoin()` work on them unchanged: a thread
+that secedes leaves the pool, its replacement gets a pump of its own; a pump ends whenever its
+thread is wanted back by the pool.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from distributed.threadpoolexecutor import ThreadPoolExecutor
+
+logger = logging.getLogger("distributed.worker")
+
+
+class JobPool(ThreadPoolExecutor):
+    def __init__(self, nthreads: int, thread_name_prefix: str) -> None:
+        super().__init__(nthreads, thread_name_prefix=thread_name_prefix)
+        self.nthreads = nthreads
+        self.execution = None
+
+    def start_pumps(self, execution) -> None:
+        self.execution = execution
+        for _ in range(self.nthreads):
+            super().submit(self._pump)
+
+    def replace_pump(self) -> None:
+        """A task seceded: its thread no longer pulls jobs, a fresh one does."""
+        super().submit(self._pump)
+
+    def submit(self, fn, *args, **kwargs):
+        """Other work for the pool (rejoin, benchmarks): make a pump let go of its thread."""
+        future = super().submit(fn, *args, **kwargs)
+        if self.execution is not None:
+            super().submit(self._pump)
+            self.execution.runtime.interrupt_executor()
+        return future
+
+    def _pump(self) -> None:
+        runtime = self.execution.runtime
+        me = threading.current_thread()
+        while (job := runtime.next_job()) is not None:
+            try:
+                self.execution.run(job)
+            except BaseException:  # a bug of ours: the thread must survive it
+                logger.exception("Executor failed outside the task")
+            del job
+            if me not in self._threads:  # seceded and never came back
+                return
+            if self._rejoin_list:
+                super().submit(self._pump)
+                return
