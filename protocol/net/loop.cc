@@ -1,0 +1,170 @@
+//! The loop, its turn hooks and timers; see loop.h.
+#include "protocol/net/loop.h"
+
+#include <sys/time.h>
+
+#include "protocol/base/check.h"
+
+namespace protocol {
+
+Loop::Loop() {
+  CHECK_ALWAYS(uv_loop_init(&loop_) == 0);
+  uv_loop_configure(&loop_, UV_METRICS_IDLE_TIME);
+  loop_.data = this;
+  uv_prepare_init(&loop_, &prepare_);
+  uv_check_init(&loop_, &check_);
+  uv_idle_init(&loop_, &spin_);
+  uv_async_init(&loop_, &wake_, [](uv_async_t* handle) {
+    static_cast<Loop*>(handle->loop->data)->run_posted();
+  });
+  // Timers and deferred work run before the loop sleeps, reads run after: flush at both places.
+  uv_prepare_start(&prepare_, [](uv_prepare_t* handle) {
+    static_cast<Loop*>(handle->loop->data)->end_turn();
+  });
+  uv_check_start(&check_, [](uv_check_t* handle) {
+    auto* loop = static_cast<Loop*>(handle->loop->data);
+    loop->end_turn();
+    loop->measure();
+  });
+}
+
+Loop::~Loop() {
+  // Owners close their handles before the loop dies; what is open now are our own.
+  uv_walk(
+      &loop_,
+      [](uv_handle_t* handle, void*) {
+        if (!uv_is_closing(handle)) uv_close(handle, nullptr);
+      },
+      nullptr);
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  uv_loop_close(&loop_);
+}
+
+void Loop::run() {
+  turn_start_ns_ = uv_hrtime();
+  uv_run(&loop_, UV_RUN_DEFAULT);
+}
+
+void Loop::defer(Callback work) {
+  if (deferred_.empty()) {
+    uv_idle_start(&spin_, [](uv_idle_t* handle) {
+      static_cast<Loop*>(handle->loop->data)->run_deferred();
+    });
+  }
+  deferred_.push_back(std::move(work));
+}
+
+void Loop::run_deferred() {
+  std::vector<Callback> batch;
+  batch.swap(deferred_);
+  uv_idle_stop(&spin_);
+  for (auto& work : batch) work();
+}
+
+void Loop::post(Callback work) {
+  {
+    const std::lock_guard lock(posted_mutex_);
+    posted_.push_back(std::move(work));
+  }
+  uv_async_send(&wake_);
+}
+
+void Loop::run_posted() {
+  std::vector<Callback> batch;
+  {
+    const std::lock_guard lock(posted_mutex_);
+    batch.swap(posted_);
+  }
+  for (auto& work : batch) work();
+}
+
+void Loop::offload(Callback work, Callback done) {
+  struct Job {
+    uv_work_t request;
+    Callback work;
+    Callback done;
+  };
+  auto* job = new Job{{}, std::move(work), std::move(done)};
+  job->request.data = job;
+  uv_queue_work(
+      &loop_, &job->request,
+      [](uv_work_t* request) { static_cast<Job*>(request->data)->work(); },
+      [](uv_work_t* request, int) {
+        const std::unique_ptr<Job> owned(static_cast<Job*>(request->data));
+        owned->done();
+      });
+}
+
+void Loop::end_turn() {
+  for (auto& hook : turn_end_) hook();
+  while (!unflushed_.empty()) {
+    std::vector<std::shared_ptr<Flushable>> batch;
+    batch.swap(unflushed_);
+    for (auto& out : batch) out->flush();
+  }
+}
+
+Duration Loop::turn_elapsed() const {
+  const std::uint64_t slept = uv_metrics_idle_time(const_cast<uv_loop_t*>(&loop_)) - idle_start_ns_;
+  return {static_cast<std::int64_t>(uv_hrtime() - turn_start_ns_ - slept)};
+}
+
+void Loop::measure() {
+  const Duration busy = turn_elapsed();
+  turn_start_ns_ = uv_hrtime();
+  idle_start_ns_ = uv_metrics_idle_time(&loop_);
+  ++stats_.turns;
+  if (busy > stats_.longest) stats_.longest = busy;
+  if (busy > Duration::ms(50)) {
+    ++stats_.over_50_ms;
+    if (on_long_turn_) on_long_turn_(busy);
+  }
+}
+
+Now Loop::now() const {
+  timeval wall;
+  gettimeofday(&wall, nullptr);
+  return {{static_cast<std::int64_t>(uv_hrtime())},
+          static_cast<double>(wall.tv_sec) + static_cast<double>(wall.tv_usec) * 1e-6};
+}
+
+struct Timer::State {
+  uv_timer_t handle;
+  Callback fire;
+};
+
+Timer::Timer(Loop& loop) : state_(new State) {
+  uv_timer_init(loop.uv(), &state_->handle);
+  state_->handle.data = state_;
+}
+
+Timer::~Timer() {
+  state_->fire = nullptr;
+  uv_close(reinterpret_cast<uv_handle_t*>(&state_->handle),
+           [](uv_handle_t* handle) { delete static_cast<State*>(handle->data); });
+}
+
+void Timer::start(std::uint64_t delay_ms, std::uint64_t repeat_ms, Callback fire) {
+  state_->fire = std::move(fire);
+  // libuv counts from the start of the turn; a long turn must not shorten the delay.
+  uv_update_time(state_->handle.loop);
+  uv_timer_start(
+      &state_->handle,
+      [](uv_timer_t* handle) {
+        // The callback may restart or destroy this timer: run a copy.
+        const Callback run = static_cast<State*>(handle->data)->fire;
+        if (run) run();
+      },
+      delay_ms, repeat_ms);
+}
+
+void Timer::stop() {
+  uv_timer_stop(&state_->handle);
+  state_->fire = nullptr;
+}
+
+bool Timer::active() const {
+  return uv_is_active(reinterpret_cast<const uv_handle_t*>(&state_->handle)) != 0;
+}
+
+}  // namespace protocol

@@ -1,0 +1,107 @@
+//! The event loop of a process: one libuv loop, one thread, and the order of a turn.
+//!
+//! Within a turn everything that happened is read and acted on first; only then, once, the
+//! `turn end` hooks run and outboxes are written. So many messages to one peer become one write,
+//! and an idle peer gets its message within the turn that caused it. Not thread-safe: only
+//! `post` may be called from other threads.
+#pragma once
+
+#include <uv.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "protocol/base/time.h"
+
+namespace protocol {
+
+using Callback = std::function<void()>;
+
+//! Something that has output to write when the turn ends.
+class Flushable {
+ public:
+  virtual ~Flushable() = default;
+  virtual void flush() = 0;
+};
+
+class Loop {
+ public:
+  Loop();
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  uv_loop_t* uv() { return &loop_; }
+  //! Runs until stop() is called. Handles still open are closed by the destructor.
+  void run();
+  void stop() { uv_stop(&loop_); }
+
+  //! Runs `hook` at the end of every turn, before anything is flushed.
+  void at_turn_end(Callback hook) { turn_end_.push_back(std::move(hook)); }
+  //! Calls `out->flush()` once at the end of this turn.
+  void flush_at_turn_end(std::shared_ptr<Flushable> out) { unflushed_.push_back(std::move(out)); }
+  //! Runs `work` once, early in the next turn; the loop does not sleep before.
+  void defer(Callback work);
+  //! From any thread: runs `work` on the loop's thread.
+  void post(Callback work);
+  //! Runs `work` on the thread pool, then `done` on the loop's thread.
+  void offload(Callback work, Callback done);
+
+  //! The moment now. Monotonic time is read anew at each call.
+  Now now() const;
+
+  struct TurnStats {
+    std::uint64_t turns = 0;
+    Duration longest;
+    std::uint64_t over_50_ms = 0;
+  };
+  const TurnStats& turn_stats() const { return stats_; }
+  //! Time spent in this turn so far, sleeping not counted.
+  Duration turn_elapsed() const;
+  //! Called with the length of each turn that took longer than 50 ms.
+  void on_long_turn(std::function<void(Duration)> hook) { on_long_turn_ = std::move(hook); }
+
+ private:
+  void end_turn();
+  void run_deferred();
+  void run_posted();
+  void measure();
+
+  uv_loop_t loop_;
+  uv_prepare_t prepare_;
+  uv_check_t check_;
+  uv_idle_t spin_;
+  uv_async_t wake_;
+  std::vector<Callback> turn_end_;
+  std::vector<std::shared_ptr<Flushable>> unflushed_;
+  std::vector<Callback> deferred_;
+  std::mutex posted_mutex_;
+  std::vector<Callback> posted_;
+  TurnStats stats_;
+  std::function<void(Duration)> on_long_turn_;
+  std::uint64_t turn_start_ns_ = 0;
+  std::uint64_t idle_start_ns_ = 0;
+};
+
+//! A timer; stops when destroyed. Never fires inside start().
+class Timer {
+ public:
+  explicit Timer(Loop& loop);
+  ~Timer();
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  //! Fires after `delay_ms`, then every `repeat_ms` if that is not 0. Restarting is allowed.
+  void start(std::uint64_t delay_ms, std::uint64_t repeat_ms, Callback fire);
+  void stop();
+  bool active() const;
+
+ private:
+  struct State;
+  State* state_;  //!< outlives this object until libuv has closed the handle
+};
+
+}  // namespace protocol
