@@ -16,32 +16,14 @@
 
 #include "protocol/base/time.h"
 #include "scheduler/core/actions.h"
+#include "scheduler/core/config.h"
 #include "scheduler/core/events.h"
+#include "scheduler/core/group.h"
 #include "scheduler/core/task.h"
 #include "scheduler/core/worker.h"
 
 namespace scheduler {
 
-using protocol::Duration;
-using protocol::Now;
-
-//! Dask's configuration as far as the core uses it; defaults are stock's.
-struct Config {
-  double worker_saturation = 1.1;          //!< infinity: no queueing on the scheduler
-  std::uint32_t allowed_failures = 3;
-  double bandwidth = 100e6;                //!< bytes/s until heartbeats say better
-  std::uint64_t default_data_size = 1024;  //!< nbytes of a result nobody measured
-  double unknown_task_duration = 0.5;      //!< seconds
-  std::vector<std::pair<std::string, double>> default_task_durations;  //!< prefix -> seconds
-  std::uint32_t rootish_taskgroup = 5;
-  std::uint32_t rootish_taskgroup_dependencies = 5;
-  bool work_stealing = true;
-  Duration work_stealing_interval = Duration::ms(1000);
-  bool active_memory_manager = true;
-  Duration active_memory_manager_interval = Duration::ms(2000);
-  bool memory_terminate = true;            //!< refuse tasks whose inputs exceed every worker's memory
-  std::uint64_t seed = 1;
-};
 
 struct State;  //!< tables and ledgers; scheduler/core/state.h
 

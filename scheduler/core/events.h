@@ -198,6 +198,7 @@ struct ScatteredKey {
   KeyView key;
   std::uint64_t nbytes;
   std::vector<WorkerId> workers;
+  ByteView spelled;  //!< empty: canonical
 };
 
 struct DataScattered {
@@ -230,12 +231,19 @@ struct GraphOpened {
   bool append = false;
 };
 
+//! A key its client did not spell canonically (1.0 for 1); rare.
+struct KeySpelling {
+  std::uint32_t key;  //!< index in GraphKeys::keys
+  ByteView spelled;   //!< one msgpack value
+};
+
 //! Numbers the keys of the submission in order of arrival, from 0 over all GraphKeys.
 //! `outside` keys are dependencies the graph does not define.
 struct GraphKeys {
   SubmissionId submission;
   std::span<const KeyView> keys;
   bool outside = false;
+  std::span<const KeySpelling> spellings;
 };
 
 struct GraphTask {

@@ -1,0 +1,60 @@
+//! The last transitions of all tasks, to explain what happened to a key.
+//!
+//! A ring of fixed length: old entries make room for new ones. A stimulus is stored once per step.
+//!
+//! Answers to: distributed/scheduler.py, SchedulerState.transition_log and story().
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scheduler/core/key_ref.h"
+#include "scheduler/core/task.h"
+
+namespace scheduler {
+
+class Story {
+ public:
+  struct Line {
+    KeyView key;
+    TaskState from;
+    TaskState to;
+    std::string_view stimulus;
+    double wall;  //!< Unix seconds
+  };
+
+  explicit Story(std::uint32_t length) : length_(length) {}
+
+  //! A step begins; its transitions will carry this stimulus.
+  void begin(std::string_view stimulus) {
+    stimulus_ = stimulus;
+    stored_ = false;
+  }
+  void add(const KeyRef& key, TaskState from, TaskState to, double wall);
+
+  //! Lines about any of these keys or stimuli, oldest first.
+  std::vector<Line> about(const std::vector<KeyView>& keys,
+                          const std::vector<std::string_view>& stimuli) const;
+  std::uint64_t transitions() const { return total_; }  //!< ever
+
+ private:
+  struct Entry {
+    KeyRef key;
+    double wall = 0;
+    std::uint32_t stimulus = 0;
+    TaskState from{};
+    TaskState to{};
+  };
+
+  std::uint32_t length_;
+  std::vector<Entry> entries_;
+  std::vector<std::string> stimuli_;   //!< a ring of the same length
+  std::uint64_t total_ = 0;
+  std::uint64_t stimuli_total_ = 0;
+  std::string_view stimulus_;
+  bool stored_ = false;
+};
+
+}  // namespace scheduler

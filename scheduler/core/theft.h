@@ -1,0 +1,25 @@
+//! Requests to move a task from a busy worker to an idle one that have not been answered yet.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
+
+#include "scheduler/core/events.h"
+
+namespace scheduler {
+
+struct Theft {
+  std::uint64_t id;
+  WorkerId victim;
+  WorkerId thief;
+  double victim_seconds;  //!< what the victim is expected to be relieved of
+  double thief_seconds;
+};
+
+struct Thefts {
+  absl::flat_hash_map<TaskId, Theft> in_flight;
+  std::uint64_t next = 0;
+};
+
+}  // namespace scheduler

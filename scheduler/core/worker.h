@@ -1,0 +1,79 @@
+//! What the scheduler knows about one worker.
+//!
+//! A Worker is an incarnation: it never comes back after it is lost. Its record stays readable
+//! for the rest of the step that lost it. `has_what` and `processing` mirror the tasks' `who_has`
+//! and `processing_on`; the order of their entries means nothing (Replica::serial has the order of
+//! arrival).
+//!
+//! Answers to: distributed/scheduler.py, WorkerState.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/base/time.h"
+#include "scheduler/core/events.h"
+
+namespace scheduler {
+
+struct TaskPrefix;
+
+inline constexpr int kStealLevels = 15;
+
+struct Worker {
+  WorkerId id;
+  std::string address;
+  std::string host;
+  Key name;
+  std::uint32_t nthreads = 1;
+  std::uint64_t memory_limit = 0;  //!< 0: none
+  WorkerStatus status = WorkerStatus::init;
+  bool rask = false;
+  std::uint32_t rank = 0;          //!< place among the living, by address
+  bool idle = false;               //!< by occupancy
+  bool has_slot = false;           //!< by number of tasks (Dask's idle_task_count)
+  bool saturated = false;
+  Resources resources;             //!< supply
+  Resources used_resources;        //!< by processing tasks
+
+  std::vector<TaskId> has_what;
+  std::vector<TaskId> processing;
+  std::vector<TaskId> actors;
+  std::uint32_t long_running = 0;  //!< processing tasks that have seceded
+  std::uint64_t nbytes = 0;        //!< of has_what
+  std::uint32_t next_serial = 0;   //!< for Replica::serial
+
+  // ---- from heartbeats ----
+  std::uint64_t memory_rss = 0;
+  std::uint64_t spilled_bytes = 0;
+  std::uint64_t unmanaged_old = 0;
+  std::vector<std::pair<protocol::Duration, std::uint64_t>> unmanaged_history;
+
+  // ---- occupancy (see occupancy.h) ----
+  struct PrefixLoad {
+    std::uint32_t count = 0;
+    std::int64_t estimate_ns = 0;  //!< the estimate `compute_ns` holds for each of them
+  };
+  absl::flat_hash_map<TaskPrefix*, PrefixLoad> load;
+  std::int64_t compute_ns = 0;     //!< sum of count x estimate over `load`
+  std::uint64_t load_version = 0;
+  struct Fetch {
+    std::uint32_t tasks = 0;       //!< processing tasks that need it
+    std::uint64_t nbytes = 0;      //!< as counted in network_bytes
+  };
+  absl::flat_hash_map<TaskId, Fetch> needs_what;
+  std::uint64_t network_bytes = 0;
+
+  std::array<std::vector<TaskId>, kStealLevels> stealable;
+  double stolen_seconds = 0;       //!< expected change by thefts under way
+  std::int32_t stolen_tasks = 0;
+
+  bool running() const { return status == WorkerStatus::running; }
+};
+
+}  // namespace scheduler
