@@ -1,5 +1,6 @@
 #include "protocol/wire/writer.h"
 
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -72,6 +73,14 @@ void MessageWriter::marker(Payload::Kind kind, std::span<const Slice> bundle) {
   }
   uinteger(lengths_.size() + 1);
   for (const Slice& frame : bundle) attach(frame);
+}
+
+void MessageWriter::number(double value) {
+  if (std::abs(value) < 0x1p53 && std::nearbyint(value) == value) {
+    integer(static_cast<std::int64_t>(value));
+  } else {
+    real(value);
+  }
 }
 
 void MessageWriter::payload(const Payload& payload) {

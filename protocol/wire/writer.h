@@ -45,15 +45,23 @@ class MessageWriter {
   void key(KeyView key) { frame0_.write(key.bytes); }
   //! One or more msgpack values, already encoded and free of markers.
   void raw(ByteView msgpack) { frame0_.write(msgpack); }
-  //! A str entry key whose length the compiler knows.
+  //! A number as Python would hold it: an int if it has no fraction.
+  void number(double value);
+  //! A str whose length the compiler knows: names of fields and fixed values.
   template <std::size_t N>
-  void field(const char (&name)[N]) {
+  void literal(const char (&text)[N]) {
     static_assert(N - 1 < 32);
     char packed[N];
     packed[0] = static_cast<char>(0xa0 + N - 1);
-    std::memcpy(packed + 1, name, N - 1);
+    std::memcpy(packed + 1, text, N - 1);
     frame0_.write(packed, N);
   }
+  template <std::size_t N>
+  void field(const char (&name)[N]) {
+    literal(name);
+  }
+  //! A str, or nil if it is empty.
+  void str_or_nil(std::string_view text) { text.empty() ? nil() : str(text); }
 
   //! A value that is carried, of whatever form.
   void payload(const Payload& payload);
