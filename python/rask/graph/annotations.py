@@ -1,0 +1,87 @@
+"""What dask.annotate says about each task, resolved and numbered.
+
+Siblings mostly share their annotations, so each distinct set is sent once and tasks name it by
+number. Global annotations may be callables of the key; those of layers and keys win over global ones.
+
+Answers to: distributed.scheduler.Scheduler._apply_annotations and the user part of _set_priorities.
+"""
+
+from __future__ import annotations
+
+import msgpack
+from distributed.protocol.pickle import dumps as dask_dumps
+from distributed.protocol.serialize import msgpack_encode_default
+
+from rask.graph.emit import NONE
+
+
+class AnnotationSets:
+    """Numbers the annotation sets of one submission."""
+
+    def __init__(self, by_type: dict | None, everywhere: dict | None):
+        self._by_type = {k: v for k, v in (by_type or {}).items() if v}
+        self._everywhere = everywhere or {}
+        self._constant = not self._by_type and not any(map(callable, self._everywhere.values()))
+        self._numbers: dict[bytes, int] = {}
+        self._constant_number: int | None = None
+        self.unsent: list[dict] = []
+
+    @property
+    def empty(self) -> bool:
+        return self._constant and not self._everywhere
+
+    def number(self, key) -> int:
+        """The set of one task; NONE if it has no annotations. May raise what user code raises."""
+        if self._constant:
+            if self._constant_number is None:
+                self._constant_number = self._numbered(self._everywhere)
+            return self._constant_number
+        resolved = {
+            name: value(key) if callable(value) else value
+            for name, value in self._everywhere.items()
+        }
+        for name, values in self._by_type.items():
+            if (value := values.get(key)) is not None:
+                resolved[name] = value
+        return self._numbered(resolved)
+
+    def take(self) -> list[dict]:
+        """Sets not sent yet."""
+        unsent, self.unsent = self.unsent, []
+        return unsent
+
+    def _numbered(self, resolved: dict) -> int:
+        if not resolved:
+            return NONE
+        fields = _fields(resolved)
+        identity = msgpack.packb(fields, use_bin_type=True)
+        number = self._numbers.get(identity)
+        if number is None:
+            number = self._numbers[identity] = len(self._numbers)
+            self.unsent.append(fields)
+        return number
+
+
+def _fields(resolved: dict) -> dict:
+    fields: dict = {"priority": 0.0, "retries": 0, "workers": [], "allow_other_workers": False,
+                    "resources": {}}  # fmt: skip
+    for name, value in resolved.items():
+        if name in ("restrictions", "workers"):
+            fields["workers"] = list(value) if isinstance(value, (list, tuple, set)) else [value]
+        elif name in ("loose_restrictions", "allow_other_workers"):
+            fields["allow_other_workers"] = bool(value)
+        elif name == "resources":
+            assert isinstance(value, dict)
+            fields["resources"] = {str(k): float(v) for k, v in value.items()}
+        elif name == "retries":
+            assert isinstance(value, int)
+            fields["retries"] = max(int(value), 0)
+        elif name == "priority":
+            fields["priority"] = float(-(-value))  # a priority that cannot be negated is an error
+    try:
+        fields["raw"] = msgpack.packb(
+            resolved, use_bin_type=True, default=msgpack_encode_default
+        )
+    except Exception:
+        fields["pickled"] = dask_dumps(resolved)
+    return fields

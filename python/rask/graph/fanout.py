@@ -1,0 +1,170 @@
+"""client.map without building a Task per element: the columnar form of the template path.
+
+A _MapExpr is a function, columns of arguments and a list of keys. If no argument is or holds a
+Future or node, every task is `f(*row)` with no dependencies: its own bytes are the pickled row and
+the key, and all tasks share one tail. An argument that is the same object in every row goes into
+the tail, too. The graph cannot fail as a whole once it is open, so slices take effect at once.
+
+Answers to: distributed.client._MapExpr._layer.
+"""
+
+from __future__ import annotations
+
+import pickle
+from array import array
+from itertools import repeat
+from operator import is_
+
+from dask._task_spec import GraphNode, Task, parse_input
+from dask.sizeof import sizeof
+from distributed.client import _MapExpr
+
+from rask.graph import opcodes
+from rask.graph.annotations import AnnotationSets
+from rask.graph.emit import NONE, SLICE_RECORDS, Emitter
+from rask.graph.opcodes import PROTO, Unspliceable
+from rask.graph.pack import Packer
+from rask.graph.template import ATOMS, LATE, SHARED_MIN, VALUE, pickle_value, task_tail, trusted
+
+_KWARG_NODE_MIN = 1e5  # stock turns a larger keyword argument into a node of its own
+_SHORT_MAX = 4096  # strings up to this length go through the fast path
+
+
+def emitted(expr, wanted: tuple, everywhere: dict | None, emitter: Emitter) -> bool:
+    """Sends the whole submission if this path fits it; else does nothing and returns False."""
+    if type(expr) is not _MapExpr or not trusted():
+        return False
+    keys = list(expr.keys)
+    columns = [c if type(c) is list else list(c) for c in expr.iterables]
+    if not columns or len(keys) > min(map(len, columns)):
+        return False
+    distinct = set(keys)
+    if not keys or len(distinct) != len(keys) or distinct != set(wanted):
+        return False
+    if not all(map(_free_of_nodes, columns)) or not _small_kwargs(expr.kwargs):
+        return False
+    _Fanout(expr, keys, [c[: len(keys)] for c in columns], emitter).emit(everywhere)
+    return True
+
+
+def _free_of_nodes(column: list) -> bool:
+    if set(map(type, column)) <= ATOMS:
+        return True
+    if all(map(is_, column, repeat(column[0]))):
+        column = column[:1]
+    return not any(isinstance(parse_input(v), GraphNode) for v in column)
+
+
+def _small_kwargs(kwargs: dict) -> bool:
+    return all(
+        sizeof(v) <= _KWARG_NODE_MIN and not isinstance(parse_input(v), GraphNode)
+        for v in kwargs.values()
+    )
+
+
+class _Fanout:
+    def __init__(self, expr, keys: list, columns: list[list], emitter: Emitter):
+        self._function = expr.func
+        self._kwargs = expr.kwargs
+        self._keys = keys
+        self._columns = columns
+        self._emitter = emitter
+        self._packer = Packer(emitter)
+        self._joint: list[list] = []  # columns pickled together, row by row
+        self._late: list[list] = []  # columns whose large values repeat: one blob per value
+        self._large: dict[int, tuple[bytes, list[int]]] = {}
+
+    def emit(self, everywhere: dict | None) -> None:
+        sets = AnnotationSets(None, everywhere)
+        annotations = b"" if sets.empty else array("I", map(sets.number, self._keys))
+        kinds = [self._kind(column) for column in self._columns]
+        kwargs = opcodes.embedded(self._kwargs) if self._kwargs else b"}"
+        tail = task_tail(opcodes.embedded(self._function), kinds, kwargs)
+        emitter = self._emitter
+        emitter.open(append=True, tasks=len(self._keys))
+        emitter.annotations(sets.take())
+        number = emitter.blob(tail)
+        simple = not self._late and all(map(_is_short, self._joint))
+        for at in range(0, len(self._keys), SLICE_RECORDS):
+            end = min(at + SLICE_RECORDS, len(self._keys))
+            emitter.keys(self._keys[at:end])
+            part = annotations[at:end]
+            if simple:
+                emitter.records(self._simple_rows(at, end), number, annotations=part)
+            else:
+                self._emit_rows(at, end, number, part)
+        emitter.commit()
+
+    def _kind(self, column: list):
+        """The kind of an argument for task_tail; files its column under how it is pickled."""
+        first = column[0]
+        if len(column) > 1 and all(map(is_, column, repeat(first))):
+            if type(first) in ATOMS:
+                return opcodes.body(pickle.dumps(first, 5))
+            return opcodes.nested(opcodes.dask_dumps(first))
+        if not _is_short(column) and len(set(map(id, column))) < len(column):
+            self._late.append(column)
+            return LATE
+        self._joint.append(column)
+        return VALUE
+
+    def _simple_rows(self, at: int, end: int) -> list[bytes]:
+        """Own bytes of rows of short atoms."""
+        keys = map(opcodes.key, self._keys[at:end])
+        dumps, body, bodies = pickle.dumps, opcodes.body, opcodes.bodies
+        joint = [column[at:end] for column in self._joint]
+        if not joint:
+            return [PROTO + key for key in keys]
+        if len(joint) == 1:
+            return [PROTO + body(dumps(v, 5)) + key for v, key in zip(joint[0], keys)]
+        return [PROTO + bodies(row, dumps(row, 5)) + key for row, key in zip(zip(*joint), keys)]
+
+    def _emit_rows(self, at: int, end: int, tail: int, annotations) -> None:
+        emitter = self._emitter
+        for i in range(at, end):
+            key = self._keys[i]
+            try:
+                buffers: list[int] = []
+                own, own_tail = self._row(i, buffers) + opcodes.key(key), tail
+            except Unspliceable:
+                row = [column[i] for column in self._columns]
+                node = Task(key, self._function, *row, **self._kwargs)
+                own, own_tail, buffers = self._packer.spec(node, None)
+            annotation = annotations[i - at] if annotations else NONE
+            emitter.record(own, own_tail, (), buffers, 0, annotation, i)
+        emitter.flush()
+
+    def _row(self, i: int, buffers: list[int]) -> bytes:
+        parts = [PROTO]
+        if len(self._joint) == 1:
+            pickled = pickle_value(self._joint[0][i], self._emitter, buffers)
+            parts.append(opcodes.body(pickled, nestable=not buffers))
+        elif self._joint:
+            row = tuple(column[i] for column in self._joint)
+            parts.append(opcodes.bodies(row, pickle_value(row, self._emitter, buffers)))
+        for column in self._late:
+            opcode, blobs = self._late_value(column[i])
+            parts.append(opcode)
+            buffers.extend(blobs)
+        return b"".join(parts)
+
+    def _late_value(self, value) -> tuple[bytes, list[int]]:
+        found = self._large.get(id(value))
+        if found is None:
+            pickled = opcodes.dask_dumps(value)
+            if len(pickled) < SHARED_MIN:
+                found = opcodes.nested(pickled), []
+            else:
+                found = opcodes.LOADS_BUFFER, [self._emitter.blob(pickled)]
+            self._large[id(value)] = found
+        return found
+
+
+def _is_short(column: list) -> bool:
+    """Atoms only, none of them long."""
+    types = set(map(type, column))
+    if not types <= ATOMS:
+        return False
+    if str in types or bytes in types:
+        return max(len(v) for v in column if type(v) in (str, bytes)) <= _SHORT_MAX
+    return True

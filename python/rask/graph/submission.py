@@ -1,0 +1,99 @@
+"""One submission from the first byte to commit: the story of a graph.
+
+A `map` goes out as it is expanded (fanout.py); everything else is materialised, ordered and then
+packed node by node. Either way the scheduler gets keys, blobs and slices of records.
+"""
+
+from __future__ import annotations
+
+import msgpack
+from distributed.core import error_message
+
+from rask.graph import expand, fanout, opcodes
+from rask.graph.annotations import AnnotationSets
+from rask.graph.emit import Emitter
+from rask.graph.link import Closed, Link, Message
+from rask.graph.ordering import order
+from rask.graph.pack import Packer
+
+_DATA_PRODUCER = 1
+
+
+def run(link: Link, message: Message) -> None:
+    """Answers one `graph` message. Raises Closed only."""
+    header = message.header
+    try:
+        _answer(link, message)
+    except Closed:
+        raise
+    except BaseException as e:  # noqa: BLE001 - user code may raise anything, SystemExit too
+        link.write(_error(header["id"], e))
+    link.flush()
+
+
+def _answer(link: Link, message: Message) -> None:
+    header, frames = message.header, message.frames
+    wanted = msgpack.unpackb(frames[header["keys"]], use_list=False, strict_map_key=False)
+    expr = expand.opened(frames, header["expr"])
+    everywhere = expand.annotations(frames, header.get("annotations"))
+    emitter = Emitter(link, header["id"], message.regions)
+    message.frames = frames = None  # what the graph does not refer to may go
+    if not header["order"] and fanout.emitted(expr, wanted, everywhere, emitter):
+        return
+    wanted = set(wanted)
+    dsk, by_type = expand.materialized(expr, wanted)
+    del expr
+    places = order(dsk) if header["order"] else None
+    _emit_graph(emitter, dsk, wanted, places, AnnotationSets(by_type, everywhere))
+
+
+def _emit_graph(emitter: Emitter, dsk: dict, wanted: set, places, sets: AnnotationSets) -> None:
+    needed = expand.reachable(dsk, wanted)
+    keys = sorted(needed, key=places.__getitem__) if places else list(needed)
+    numbers = {key: i for i, key in enumerate(keys)}
+    outside: dict = {}
+    for key in keys:
+        for dependency in needed[key].dependencies:
+            if dependency not in numbers and dependency not in outside:
+                outside[dependency] = len(keys) + len(outside)
+    numbers.update(outside)
+    # Annotation callables are user code: they run before anything is said, for all tasks.
+    annotations = None if sets.empty else [sets.number(key) for key in keys]
+    emitter.open(append=False, tasks=len(keys))
+    emitter.keys(keys)
+    emitter.keys(list(outside), outside=True)
+    emitter.annotations(sets.take())
+    packer = Packer(emitter)
+    for i, key in enumerate(keys):
+        node = needed[key]
+        own, tail, buffers = packer.spec(node, _spliceable_key(node, key))
+        emitter.record(
+            own,
+            tail,
+            [numbers[d] for d in node.dependencies],
+            buffers,
+            _DATA_PRODUCER if node.data_producer else 0,
+            annotations[i] if annotations else 0xFFFFFFFF,
+            places[key] if places else i,
+        )
+    emitter.commit()
+
+
+def _spliceable_key(node, key) -> bytes | None:
+    try:
+        return opcodes.key(node.key)
+    except opcodes.Unspliceable:
+        return None
+
+
+def _error(submission: int, e: BaseException) -> dict:
+    message = error_message(e)
+    traceback = message["traceback"]
+    return {
+        "op": "error",
+        "id": submission,
+        "exception": message["exception"].data,
+        "traceback": traceback.data if traceback is not None else None,
+        "exception_text": message["exception_text"],
+        "traceback_text": message["traceback_text"],
+    }
