@@ -1,0 +1,1 @@
+"""The benchmark bed: clusters, meters, rows and reports. See bench/README.md."""

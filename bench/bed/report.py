@@ -1,0 +1,176 @@
+"""Tables out of raw figures. The only place where numbers become text, for screen and docs alike.
+
+`render` replaces what stands between the markers `<!-- bench:begin -->` and `<!-- bench:end -->`,
+so a figure in docs/PERFORMANCE.md always comes from a run, never from a keyboard.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+from pathlib import Path
+
+from bed.cluster import STOCK
+from bed.rows import ROWS, Row
+
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+ROLES = ("client", "scheduler", "graph", "workers")
+HEAD = ["", "wall (min)", "× stock", "client", "scheduler", "graph", "workers",
+        "B peak/kept", "ping p50/p99/max ms", "calls", "bytes out/in"]
+
+
+def machine() -> dict:
+    import dask
+    import distributed
+    import numpy
+
+    def quiet(argv):
+        return subprocess.run(argv, capture_output=True, text=True).stdout.strip()
+
+    model = [line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+             if line.startswith("model name")]
+    return {
+        "cores": os.cpu_count(), "cpu": model[0] if model else platform.machine(),
+        "load": round(os.getloadavg()[0], 2), "kernel": platform.release(),
+        "python": platform.python_version(), "dask": dask.__version__,
+        "distributed": distributed.__version__, "numpy": numpy.__version__,
+        "commit": quiet(["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]),
+    }
+
+
+def walls(entry: dict) -> list[float]:
+    """µs per unit of each timed repeat."""
+    if entry["backend"] == "F8":
+        return [entry["wall_us"]]
+    runs = entry.get("repeats") or [entry["first"]]
+    return [1e6 * r["wall_s"] / entry["n"] for r in runs]
+
+
+def cpu(entry: dict, role: str) -> float | None:
+    """Median CPU µs per unit of a role; None if the role does not exist there."""
+    if entry["backend"] == "F8":
+        return entry[role]["cpu_us"] if role in entry else None
+    runs = entry.get("repeats") or [entry["first"]]
+    values = [1e6 * r["cpu_s"][role] / entry["n"] for r in runs if role in r["cpu_s"]]
+    middle = statistics.median(values) if values else 0.0
+    return middle if middle > 0 or role == "client" else None
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    if value is None:
+        return "–"
+    if abs(value) >= 10 ** digits or value == 0:
+        return f"{value:.0f}"
+    return f"{value:.{digits}g}"
+
+
+def brief(entry: dict) -> str:
+    if "error" in entry:
+        return "ERROR " + entry["error"].strip().splitlines()[0]
+    parts = [f"{number(statistics.median(walls(entry)))} µs"]
+    parts += [f"{role} {number(cpu(entry, role))}" for role in ROLES if cpu(entry, role)]
+    return ", ".join(parts)
+
+
+def best_stock(entries: list[dict]) -> float | None:
+    medians = [statistics.median(walls(e)) for e in entries
+               if e["backend"] in STOCK and "error" not in e]
+    return min(medians) if medians else None
+
+
+def cells(entry: dict, stock: float | None) -> list[str]:
+    if "error" in entry:
+        return [entry["backend"], "ERROR", *[""] * (len(HEAD) - 2)]
+    times = walls(entry)
+    middle = statistics.median(times)
+    line = [entry["backend"], f"{number(middle)} ({number(min(times))})",
+            f"{stock / middle:.2f}" if stock else "–"]
+    line += [number(cpu(entry, role)) for role in ROLES]
+    n = entry.get("n", 1)
+    if "peak_growth" in entry and entry["backend"] != "F1":
+        grown, kept = entry["peak_growth"]["scheduler"], entry["kept"]["scheduler"]
+        line.append(f"{number(grown / n)}/{number(kept / n)}")
+    else:
+        line.append("–")
+    seen = entry.get("observed", {})
+    ping = seen.get("ping", {})
+    line.append("/".join(number(ping.get(k)) for k in ("p50_ms", "p99_ms", "max_ms"))
+                if ping.get("count") else "–")
+    calls = entry["scheduler"]["kernel_calls"] if entry["backend"] == "F8" else (
+        seen["kernel_calls"] / n if seen.get("kernel_calls") else None)
+    line.append(number(calls))
+    line.append(f"{number(seen['sent'] / n)}/{number(seen['received'] / n)}"
+                if seen.get("sent") else "–")
+    return line
+
+
+def verdicts(row: Row, by: dict[str, dict]) -> list[str]:
+    """What the issues ask of this row, against what was measured."""
+    lines = []
+    ours = by.get("rask")
+    for name, limit in row.limits.items():
+        for who, entry in by.items():
+            if "error" in entry or who in ("F1", "F8"):
+                continue
+            value = LIMITS[name](entry, by)
+            if value is None:
+                continue
+            mark = ("holds" if value <= limit else "MISSED") if entry is ours else "for comparison"
+            lines.append(f"{name} of {who}: {number(value, 4)} (asked ≤ {number(limit, 4)}): {mark}")
+    return lines
+
+
+def _over_f8(entry, by):
+    mine, floor = cpu(entry, "scheduler"), by.get("F8")
+    return mine - cpu(floor, "scheduler") if floor and mine is not None else None
+
+
+LIMITS = {
+    "scheduler_peak_bytes": lambda e, by: e["peak_growth"]["scheduler"],
+    "scheduler_over_f8_us": _over_f8,
+    "graph_us": lambda e, by: cpu(e, "graph"),
+}
+
+
+def table(head: list[str], lines: list[list[str]]) -> list[str]:
+    widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
+
+    def show(line):
+        return "| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |"
+
+    return [show(head), "|" + "|".join("-" * (w + 2) for w in widths) + "|", *map(show, lines)]
+
+
+def section(row: Row, entries: list[dict]) -> list[str]:
+    order = {"stock": 0, "stock-inf": 1, "F1": 98, "F8": 99}
+    entries = sorted(entries, key=lambda e: order.get(e["backend"], 50))
+    stock = best_stock(entries)
+    shape = f", {row.shape}" if row.shape else ""
+    lines = [f"**{row.name}**: {row.title}{shape}; µs per {row.unit}", ""]
+    lines += table(HEAD, [cells(e, stock) for e in entries])
+    lines += [""] + [f"- {v}" for v in verdicts(row, {e["backend"]: e for e in entries})]
+    return lines
+
+
+def text(run: dict) -> str:
+    m = run["machine"]
+    lines = [f"{m['cores']} cores, {m['cpu']}, load {m['load']} at the start, Linux {m['kernel']}; "
+             f"Python {m['python']}, dask {m['dask']}, distributed {m['distributed']}, "
+             f"rask {m['commit']}.",
+             "wall: median (best) of the repeats; client…workers: CPU µs; B: growth of the "
+             "scheduler's memory at its peak / after release; calls, bytes: of the scheduler.", ""]
+    names = list(dict.fromkeys(e["row"] for e in run["results"]))
+    for name in names:
+        if name in ROWS:
+            lines += section(ROWS[name], [e for e in run["results"] if e["row"] == name]) + [""]
+    return "\n".join(lines)
+
+
+def render(run: dict, path: Path) -> None:
+    old = path.read_text()
+    head, _, rest = old.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    command = "python bench/run.py " + " ".join(run["argv"])
+    path.write_text(f"{head}{BEGIN}\nCommand: `{command}`\n\n{text(run)}\n{END}{tail}")

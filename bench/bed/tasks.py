@@ -1,0 +1,59 @@
+"""Functions that the rows run as tasks.
+
+They live in an importable module because that is what a program's own functions are; rows that
+want a lambda or a closure build it in the client (`bed.rows`), as a notebook would.
+"""
+
+from __future__ import annotations
+
+import time
+
+
+def inc(x):
+    return x + 1
+
+
+def add(x, y):
+    return x + y
+
+
+def total(xs):
+    return sum(xs)
+
+
+def stencil(*neighbours):
+    return sum(neighbours) % 1_000_003
+
+
+def stencil_slow(*neighbours):
+    time.sleep(0.001)
+    return sum(neighbours) % 1_000_003
+
+
+def block(nbytes, seed=0):
+    return bytes([seed % 251]) * nbytes
+
+
+def length(data):
+    return len(data)
+
+
+def first_byte(array):
+    return int(array[0])
+
+
+def hold_gil(seconds):
+    """Holds the GIL inside one C call after the other, without giving it up in between."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        sum(range(10**8))
+    return seconds
+
+
+def spin(seconds):
+    """Plain Python that never sleeps: gives up the GIL only when asked."""
+    end = time.perf_counter() + seconds
+    n = 0
+    while time.perf_counter() < end:
+        n += 1
+    return n
