@@ -7,7 +7,7 @@ VENV   := .venv/bin
 BUILD  := build/release
 STAMPS := .stamps
 
-.PHONY: help demo test build setup tidy format wheel clean
+.PHONY: help demo test bench bench-quick build setup tidy format wheel clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -18,6 +18,12 @@ demo: build ## a stock client on rask-scheduler, each call compared with stock D
 
 test: build ## everything CI runs: tidy, Catch2, simulator seeds, client suite
 	@tools/run_tests.sh
+
+bench-quick: build ## W1 and W1z beside stock Dask and their floors, about three minutes
+	@$(VENV)/python bench/run.py --quick
+
+bench: build ## every row, beside stock Dask and the floors
+	@$(VENV)/python bench/run.py
 
 build: setup $(BUILD)/build.ninja ## compile (optimised) into python/rask/_native
 	@echo "== build"

@@ -75,7 +75,8 @@ def binary(name: str) -> str:
 
 def environment(backend: Backend) -> dict[str, str]:
     env = dict(os.environ, OMP_NUM_THREADS="1", PYTHONUNBUFFERED="1")
-    path = [str(BENCH), str(REPO / "python"), env.get("PYTHONPATH", "")]
+    rask = os.environ.get("RASK_PYTHON", str(REPO / "python"))
+    path = [str(BENCH), rask, env.get("PYTHONPATH", "")]
     env["PYTHONPATH"] = os.pathsep.join(p for p in path if p)
     env["DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"] = "120s"
     if backend.saturation:
@@ -86,7 +87,7 @@ def environment(backend: Backend) -> dict[str, str]:
 class Cluster:
     """Starts in `__enter__`, knows its address and roles, ends everything in `__exit__`."""
 
-    def __init__(self, backend: Backend, shape: Shape | None, directory: str | None = None):
+    def __init__(self, backend: Backend, shape: Shape | None):
         self.backend = backend
         self.shape = shape
         self.processes: list[subprocess.Popen] = []
