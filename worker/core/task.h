@@ -71,9 +71,11 @@ struct Task {
   std::uint32_t waiting_for_data = 0;  //!< edges to dependencies with `waiting`
   std::uint32_t waiters = 0;           //!< edges to dependents with `waiter`
 
-  std::uint32_t recommendation = kNowhere;  //!< index among those of the present step
+  bool in_queue = false;                    //!< stands in State::ready or State::constrained
   std::uint32_t missing_place = kNowhere;   //!< index in State::missing
-  bool in_ready = false;                    //!< stands in State::ready or State::constrained
+  std::uint32_t recommendation = kNowhere;  //!< index among those of the present step
+  std::uint32_t offer = kNowhere;           //!< index among the values that came with this event
+  std::uint64_t seen = 0;                   //!< mark for removing doubles from a list
 };
 
 }  // namespace worker

@@ -31,11 +31,10 @@ class TaskHeap {
     return entries_.front().task;
   }
 
-  template <class IsIn>
-  TaskRef pop(const IsIn& is_in) {
-    const TaskRef task = top(is_in);
-    drop_front();
-    return task;
+  //! Removes what `top` returned just before.
+  void drop_front() {
+    std::pop_heap(entries_.begin(), entries_.end(), later);
+    entries_.pop_back();
   }
 
   //! To be called when the last task has left, so that stale entries never pile up.
@@ -61,11 +60,6 @@ class TaskHeap {
     if (a.priority < b.priority) return false;
     return a.count > b.count;
   }
-  void drop_front() {
-    std::pop_heap(entries_.begin(), entries_.end(), later);
-    entries_.pop_back();
-  }
-
   std::vector<Entry> entries_;
   std::uint64_t count_ = 0;
 };
