@@ -74,10 +74,10 @@ def native_arguments(options: dict[str, Any]) -> list[str]:
     from rask import NATIVE_DIR
     from rask.cli.configuration import config_file
 
+    protocol, host, port = listen_address(options)
     program = NATIVE_DIR / "rask-scheduler"
     if not program.exists():
         raise click.ClickException(f"{program} is missing: build it with `make build`")
-    protocol, host, port = listen_address(options)
     arguments = [str(program), "--config", config_file(), "--python", sys.executable,
                  "--protocol", protocol, "--host", host, "--port", str(port)]
     if options["scheduler_file"]:
