@@ -43,15 +43,16 @@ def run_row(row: rows.Row, backend: cluster.Backend, repeats: int, timeout: floa
     null = backend.scheduler == "null"
     real = not null and not (row.shape and row.shape.zero)
     entry = {"row": row.name, "backend": backend.name, "shape": str(row.shape or "")}
-    with cluster.Cluster(backend, row.shape) as running:
+    with cluster.Cluster(backend, row.shape, row.null_options) as running:
         job = {"address": running.address, "program": row.program, "params": row.params,
-               "repeats": min(repeats, row.repeats or repeats), "real": real, "null": null,
-               "observe": not null, "roles": vars(running.roles), "backend": backend.name}
+               "repeats": repeats if row.repeats is None else min(repeats, row.repeats), "real": real, "null": null,
+               "observe": row.observe and not null, "roles": vars(running.roles), "backend": backend.name}
         try:
             entry.update(run_client(job, running.env, timeout))
         except (RuntimeError, subprocess.TimeoutExpired) as error:
             entry["error"] = f"{error}\n{running.log_text()}"
-        entry["register_s"] = running.register_seconds
+        if running.registered:
+            entry["register_s"] = float(running.registered)
     return entry
 
 
@@ -73,9 +74,9 @@ def run_all(chosen: list[rows.Row], args) -> list[dict]:
             print(f"  {row.name} {name}: {report.brief(entry)} ({took:.0f} s)", file=sys.stderr)
             if "error" in entry:
                 print(entry["error"], file=sys.stderr)
-        if "F8" in row.floors:
-            entry = floors.echo(row.shape.workers, row.depth)
-            results.append({"row": row.name, "backend": "F8", **entry})
+        for name in row.floors:
+            if name != "F1":
+                results.append({"row": row.name, "backend": name, **floors.measure(name, row)})
     return results
 
 

@@ -19,8 +19,11 @@ import time
 
 from distributed import Client
 
-from bed import meter, programs
+from bed import data, graphs, meter, programs
 from bed.ping import Ping
+
+
+PROGRAMS = {**programs.PROGRAMS, **graphs.PROGRAMS, **data.PROGRAMS}
 
 
 def wait_until_forgotten(client: Client, deadline: float = 60) -> bool:
@@ -38,7 +41,7 @@ class Bench:
         self.job = job
         self.roles = meter.Roles(**job["roles"])
         self.client = Client(job["address"], timeout=60)
-        self.program = programs.BY_NAME[job["program"]](self.client, job["params"], job)
+        self.program = PROGRAMS[job["program"]](self.client, job["params"], job)
 
     def repeat(self) -> dict:
         """One timed run: wall and CPU of each role around `timed`, nothing else."""
@@ -56,7 +59,10 @@ class Bench:
     def forget(self) -> bool:
         self.program.after()
         gc.collect()
-        return wait_until_forgotten(self.client)
+        done = self.program.n > 200_000 or wait_until_forgotten(self.client)
+        if not self.job["null"]:
+            meter.wait_until_steady(self.roles.scheduler)
+        return done
 
     def first(self) -> dict:
         """The run that is not timed: what a scheduler that never saw such work grows by."""
@@ -65,7 +71,6 @@ class Bench:
         row = self.repeat()
         peak = self.roles.peak()
         forgotten = self.forget()
-        time.sleep(0.2)
         after = self.roles.rss()
         grown = {role: peak[role] - before[role] for role in before}
         kept = {role: after[role] - before[role] for role in before}

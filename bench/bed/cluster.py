@@ -1,28 +1,25 @@
 """Clusters of real processes: a scheduler and its workers, stock or rask, real or zero.
 
-A cluster is a `with` block. Every process is started here, waits for nobody else, and is ended by
-its pid when the block ends. All processes see bench/ on PYTHONPATH, because a scheduler unpickles
-graphs that name `bed.tasks`.
+A cluster is a `with` block; no process outlives it. All processes see bench/ on PYTHONPATH,
+because a scheduler unpickles graphs that name `bed.tasks`.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
 import sys
-import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgpack
 
-from bed import meter
-
 BENCH = Path(__file__).resolve().parents[1]
 REPO = BENCH.parent
+sys.path.append(os.environ.get("RASK_PYTHON", str(REPO / "python")))
+
+from bed import meter  # noqa: E402
+from rask.processes import Process, ProcessCluster  # noqa: E402
+
 BUILD = Path(os.environ.get("RASK_BUILD", REPO / "build" / "release"))
 
 
@@ -85,128 +82,71 @@ def environment(backend: Backend) -> dict[str, str]:
 
 
 class Cluster:
-    """Starts in `__enter__`, knows its address and roles, ends everything in `__exit__`."""
+    """Starts in `__enter__`, knows its address and roles, ends everything in `__exit__`.
 
-    def __init__(self, backend: Backend, shape: Shape | None):
+    Real schedulers and workers are started by `rask.processes`, as in the tests and the demo; the
+    null scheduler and the zero workers are added here.
+    """
+
+    def __init__(self, backend: Backend, shape: Shape | None, null_options: tuple[str, ...] = ()):
         self.backend = backend
+        self.null_options = null_options
         self.shape = shape
-        self.processes: list[subprocess.Popen] = []
-        self.roles = meter.Roles()
-        self.directory = tempfile.TemporaryDirectory(prefix="rask-bench-")
         self.env = environment(backend)
-        self.register_seconds: float | None = None
+        self.null = backend.scheduler == "null"
+        real = shape is not None and not shape.zero and not self.null
+        self.processes = ProcessCluster(
+            "stock" if self.null else backend.scheduler, backend.worker,
+            n_workers=shape.workers if real else 0, nthreads=shape.threads if shape else 1,
+            worker_options=("--memory-limit", "8GB"), env=self.env)
+        self.extra: list[Process] = []
+        self.roles = meter.Roles()
+        self.registered: str | None = None  # seconds that the zero workers took
 
     def __enter__(self):
         try:
-            self.address = self._start_scheduler()
-            if self.shape and self.backend.scheduler != "null":
-                started = time.perf_counter()
-                self._start_workers()
-                self._wait_for_workers()
-                self.register_seconds = time.perf_counter() - started
+            if self.null:
+                self.roles.scheduler = self._start_null()
+            else:
+                self.processes.start()
+                self.address = self.processes.address
+                self.roles.scheduler = self.processes.scheduler.pid
+                self.roles.workers = [w.pid for w in self.processes.workers.values()]
+                if self.shape and self.shape.zero:
+                    self.roles.workers = [self._start_zero()]
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *exc):
-        for process in reversed(self.processes):
-            process.send_signal(signal.SIGTERM)
-        for process in self.processes:
-            try:
-                process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        self.directory.cleanup()
+        for process in self.extra:
+            process.stop()
+        self.processes.close()
 
     def log_text(self) -> str:
         """The last lines that each process printed, for when something went wrong."""
-        parts = []
-        for path in sorted(Path(self.directory.name).glob("*.log")):
-            parts.append(f"--- {path.name}\n" + path.read_text(errors="replace")[-3000:])
-        return "\n".join(parts)
+        extra = [f"--- {p.name}\n{p.log_text()[-3000:]}" for p in self.extra]
+        return "\n".join([self.processes.logs(), *extra])
 
-    def _spawn(self, name: str, argv: list[str]) -> subprocess.Popen:
-        with open(os.path.join(self.directory.name, f"{name}.log"), "wb") as log:
-            process = subprocess.Popen(argv, env=self.env, stdout=log, stderr=log,
-                                       stdin=subprocess.DEVNULL, cwd=self.directory.name)
-        self.processes.append(process)
+    def _spawn(self, name: str, argv: list[str]) -> Process:
+        process = Process(name, argv, self.processes.directory / f"{name}.log", self.env)
+        self.extra.append(process)
         return process
 
-    def _start_scheduler(self) -> str:
-        file = os.path.join(self.directory.name, "scheduler.json")
-        options = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", file]
-        if self.backend.scheduler == "null":
-            argv = [binary("bench_nullsched"), "--scheduler-file", file]
-        elif self.backend.scheduler == "rask":
-            argv = [sys.executable, "-m", "rask", "scheduler", *options, "--no-dashboard"]
-        else:
-            argv = [sys.executable, "-m", "distributed.cli.dask_scheduler", *options,
-                    "--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
-        process = self._spawn("scheduler", argv)
-        address = self._read_address(process, file)
-        self.roles.scheduler = self._scheduler_pid(process.pid)
-        return address
+    def _start_null(self) -> int:
+        process = self._spawn("null", [binary("bench_nullsched"), *self.null_options])
+        self.address = process.wait_for(r"Scheduler at:\s+(\S+)$").group(1)
+        return process.pid
 
-    def _read_address(self, process: subprocess.Popen, file: str) -> str:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            try:
-                return json.loads(Path(file).read_text())["address"]
-            except (OSError, ValueError, KeyError):
-                if process.poll() is not None:
-                    raise RuntimeError(f"the scheduler ended early\n{self.log_text()}") from None
-                time.sleep(0.02)
-        raise TimeoutError(f"the scheduler wrote no scheduler file\n{self.log_text()}")
-
-    def _scheduler_pid(self, pid: int) -> int:
-        """`rask scheduler` may be a launcher: the scheduler is the native process below it."""
-        for child in meter.children(pid):
-            if "rask-scheduler" in meter.command(child).split(" ", 1)[0]:
-                return child
-        return pid
-
-    def _start_workers(self) -> None:
-        if self.shape.zero:
-            versions = os.path.join(self.directory.name, "versions.msgpack")
-            Path(versions).write_bytes(package_versions())
-            process = self._spawn("zero", [binary("bench_zero_worker"), self.address,
-                                           "--workers", str(self.shape.workers),
-                                           "--nthreads", str(self.shape.threads),
-                                           "--versions", versions])
-            self.roles.workers = [process.pid]
-            return
-        for i in range(self.shape.workers):
-            module = ["rask", "worker"] if self.backend.worker == "rask" else [
-                "distributed.cli.dask_worker"]
-            argv = [sys.executable, "-m", *module, self.address, "--nthreads",
-                    str(self.shape.threads), "--no-nanny", "--no-dashboard", "--memory-limit",
-                    "8GB", "--name", f"w{i}", "--host", "127.0.0.1", "--local-directory",
-                    self.directory.name]
-            self.roles.workers.append(self._spawn(f"worker{i}", argv).pid)
-
-    def _wait_for_workers(self) -> None:
-        import asyncio
-
-        from distributed.core import rpc
-
-        async def wait():
-            async with rpc(self.address) as scheduler:
-                while True:
-                    info = await scheduler.identity(n_workers=-1)
-                    ready = sum(w["status"] == "running" for w in info["workers"].values())
-                    if ready >= self.shape.workers:
-                        return
-                    for process in self.processes:
-                        if process.poll() is not None:
-                            raise RuntimeError(f"a process ended early\n{self.log_text()}")
-                    await asyncio.sleep(0.05)
-
-        async def main():
-            await asyncio.wait_for(wait(), 120)
-
-        asyncio.run(main())
+    def _start_zero(self) -> int:
+        versions = self.processes.directory / "versions.msgpack"
+        versions.write_bytes(package_versions())
+        process = self._spawn("zero", [
+            binary("bench_zero_worker"), self.address, "--workers", str(self.shape.workers),
+            "--nthreads", str(self.shape.threads), "--versions", str(versions)])
+        self.registered = process.wait_for(r"registered in (\S+) s", timeout=120).group(1)
+        return process.pid
 
 
 def package_versions() -> bytes:

@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 
@@ -44,6 +45,16 @@ def rss_bytes(pid: int) -> int:
             return int(f.read().split()[1]) * _PAGE
     except OSError:
         return 0
+
+
+def wait_until_steady(pid: int, deadline: float = 120) -> None:
+    """Waits until a process has neither worked nor changed its size for a moment."""
+    end = time.monotonic() + deadline
+    while time.monotonic() < end:
+        before = rss_bytes(pid), cpu_seconds(pid)
+        time.sleep(0.25)
+        if rss_bytes(pid) == before[0] and cpu_seconds(pid) - before[1] < 0.05:
+            return
 
 
 def reset_peak(pid: int) -> None:
@@ -155,3 +166,24 @@ class KernelCalls:
         _, text = self.perf.communicate(timeout=30)
         first = text.strip().split(",")[0].splitlines()[-1:] or [""]
         self.count = int(first[0]) if first[0].isdigit() else None
+
+
+class Watch:
+    """The largest memory that some processes held together while the block ran.
+
+    Pages of memfds count once, however many processes map them or merely hold the descriptor.
+    """
+
+    def __init__(self, pids: list[int]):
+        self.argv = [sys.executable, "-m", "bed.watch", *map(str, pids)]
+        self.growth = 0
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.argv, stdout=subprocess.PIPE, text=True)
+        self.process.stdout.readline()
+        return self
+
+    def __exit__(self, *exc):
+        self.process.terminate()
+        out, _ = self.process.communicate(timeout=60)
+        self.growth = int(out.strip())

@@ -8,6 +8,9 @@ client API only.
 
 from __future__ import annotations
 
+import os
+import signal
+
 from distributed import wait
 
 from bed import tasks
@@ -69,4 +72,15 @@ class Map(Program):
         assert all(f.status == "finished" for f in self.held)
 
 
-BY_NAME = {"map": Map}
+class MapWithLoss(Map):
+    """W12: every tenth zero worker dies in the middle of the map."""
+
+    def timed(self):
+        self.held = self.client.map(self.f, range(self.n), pure=False)
+        half = self.held[self.n // 2]
+        wait(half)
+        os.kill(self.job["roles"]["workers"][0], signal.SIGUSR1)
+        wait(self.held)
+
+
+PROGRAMS = {"map": Map, "map-with-loss": MapWithLoss}

@@ -6,6 +6,7 @@ so a figure in docs/PERFORMANCE.md always comes from a run, never from a keyboar
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import statistics
@@ -17,6 +18,7 @@ from bed.rows import ROWS, Row
 
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 ROLES = ("client", "scheduler", "graph", "workers")
+RAW = ("F5", "F8")  # floors that are one figure, not a client program
 HEAD = ["", "wall (min)", "× stock", "client", "scheduler", "graph", "workers",
         "B peak/kept", "ping p50/p99/max ms", "calls", "bytes out/in"]
 
@@ -42,7 +44,7 @@ def machine() -> dict:
 
 def walls(entry: dict) -> list[float]:
     """µs per unit of each timed repeat."""
-    if entry["backend"] == "F8":
+    if entry["backend"] in RAW:
         return [entry["wall_us"]]
     runs = entry.get("repeats") or [entry["first"]]
     return [1e6 * r["wall_s"] / entry["n"] for r in runs]
@@ -50,7 +52,7 @@ def walls(entry: dict) -> list[float]:
 
 def cpu(entry: dict, role: str) -> float | None:
     """Median CPU µs per unit of a role; None if the role does not exist there."""
-    if entry["backend"] == "F8":
+    if entry["backend"] in RAW:
         return entry[role]["cpu_us"] if role in entry else None
     runs = entry.get("repeats") or [entry["first"]]
     values = [1e6 * r["cpu_s"][role] / entry["n"] for r in runs if role in r["cpu_s"]]
@@ -109,17 +111,56 @@ def cells(entry: dict, stock: float | None) -> list[str]:
 def verdicts(row: Row, by: dict[str, dict]) -> list[str]:
     """What the issues ask of this row, against what was measured."""
     lines = []
-    ours = by.get("rask")
     for name, limit in row.limits.items():
         for who, entry in by.items():
-            if "error" in entry or who in ("F1", "F8"):
+            if "error" in entry or who in ("F1", *RAW):
                 continue
             value = LIMITS[name](entry, by)
             if value is None:
                 continue
-            mark = ("holds" if value <= limit else "MISSED") if entry is ours else "for comparison"
+            mark = "for comparison" if who in STOCK else "holds" if value <= limit else "MISSED"
             lines.append(f"{name} of {who}: {number(value, 4)} (asked ≤ {number(limit, 4)}): {mark}")
     return lines
+
+
+def remarks(row: Row, by: dict[str, dict]) -> list[str]:
+    """What a program measured besides time and CPU."""
+    lines = []
+    size = row.params.get("nbytes")
+    for who, entry in by.items():
+        if "error" in entry:
+            continue
+        parts = []
+        if size and size > 10_000:
+            parts.append(f"{size / statistics.median(walls(entry)) / 1e3:.2f} GB/s")
+        if entry.get("register_s"):
+            parts.append(f"registered in {entry['register_s']:.2f} s")
+        runs = [] if who in RAW else entry["repeats"] or [entry["first"]]
+        for name, values in sorted(flat(runs).items()):
+            parts.append(f"{name} {number(statistics.median(values))}")
+        if parts:
+            lines.append(f"{who}: " + ", ".join(parts))
+    return lines
+
+
+def flat(runs: list[dict]) -> dict[str, list[float]]:
+    """Extra numbers of the runs by dotted name."""
+    found: dict[str, list[float]] = {}
+
+    def walk(prefix, value):
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(f"{prefix}.{key}" if prefix else key, inner)
+        elif isinstance(value, (int, float)):
+            found.setdefault(prefix, []).append(value)
+
+    for run in runs:
+        walk("", {k: v for k, v in run.items() if k not in ("wall_s", "cpu_s")})
+    return found
+
+
+def _run(entry):
+    return (entry["repeats"] or [entry["first"]])[-1]
 
 
 def _over_f8(entry, by):
@@ -127,10 +168,24 @@ def _over_f8(entry, by):
     return mine - cpu(floor, "scheduler") if floor and mine is not None else None
 
 
+def _over_f1_s(entry, by):
+    if "F1" not in by or "error" in by["F1"]:
+        return None
+    return _run(entry)["wall_s"] - _run(by["F1"])["wall_s"]
+
+
 LIMITS = {
     "scheduler_peak_bytes": lambda e, by: e["peak_growth"]["scheduler"],
+    "scheduler_bytes_per_task": lambda e, by: e["peak_growth"]["scheduler"] / e["n"],
+    "kept_bytes_per_task": lambda e, by: e["kept"]["scheduler"] / e["n"],
     "scheduler_over_f8_us": _over_f8,
     "graph_us": lambda e, by: cpu(e, "graph"),
+    "total_s": lambda e, by: _run(e)["wall_s"],
+    "over_f1_s": _over_f1_s,
+    "ping_p99_ms": lambda e, by: _run(e)["ping"].get("p99_ms"),
+    "ping_max_ms": lambda e, by: _run(e)["ping"].get("max_ms"),
+    "client_b_p99_ms": lambda e, by: _run(e)["client_b"].get("p99_ms"),
+    "held_over_payload": lambda e, by: _run(e)["held_over_payload"],
 }
 
 
@@ -144,14 +199,28 @@ def table(head: list[str], lines: list[list[str]]) -> list[str]:
 
 
 def section(row: Row, entries: list[dict]) -> list[str]:
-    order = {"stock": 0, "stock-inf": 1, "F1": 98, "F8": 99}
+    order = {"stock": 0, "stock-inf": 1, "F1": 97, "F5": 98, "F8": 99}
     entries = sorted(entries, key=lambda e: order.get(e["backend"], 50))
     stock = best_stock(entries)
     shape = f", {row.shape}" if row.shape else ""
     lines = [f"**{row.name}**: {row.title}{shape}; µs per {row.unit}", ""]
     lines += table(HEAD, [cells(e, stock) for e in entries])
-    lines += [""] + [f"- {v}" for v in verdicts(row, {e["backend"]: e for e in entries})]
+    by = {e["backend"]: e for e in entries}
+    lines += [""] + [f"- {v}" for v in remarks(row, by) + verdicts(row, by)]
     return lines
+
+
+def growth(run: dict) -> list[str]:
+    """W3: exponent of the growth from the smallest to the largest merge; 1 is linear."""
+    lines = []
+    for who in dict.fromkeys(e["backend"] for e in run["results"]):
+        points = sorted((e["n"], statistics.median(walls(e)) * e["n"]) for e in run["results"]
+                        if e["row"].startswith("W3-") and e["backend"] == who and "error" not in e)
+        if len(points) > 1:
+            (n0, t0), (n1, t1) = points[0], points[-1]
+            exponent = math.log(t1 / t0) / math.log(n1 / n0)
+            lines.append(f"- W3 growth of {who} from {n0} to {n1}: exponent {exponent:.2f}")
+    return lines + [""] if lines else []
 
 
 def text(run: dict) -> str:
@@ -161,6 +230,7 @@ def text(run: dict) -> str:
              f"rask {m['commit']}.",
              "wall: median (best) of the repeats; client…workers: CPU µs; B: growth of the "
              "scheduler's memory at its peak / after release; calls, bytes: of the scheduler.", ""]
+    lines += growth(run)
     names = list(dict.fromkeys(e["row"] for e in run["results"]))
     for name in names:
         if name in ROWS:

@@ -23,6 +23,8 @@ class Row:
     repeats: int | None = None  # fewer than asked for, where one run takes long
     backends: tuple[str, ...] | None = None
     depth: int = 2  # in flight per worker, for F8
+    observe: bool = True  # one more run with the ping and the counters
+    null_options: tuple[str, ...] = ()
     limits: dict = field(default_factory=dict)  # what issue 3..5 ask for, printed beside
 
 
@@ -54,4 +56,54 @@ _MAP = [
         floors=("F1", "F8"), repeats=2),
 ]
 
-ROWS = {row.name: row for row in [*_MAP]}
+_MIB = 1 << 20
+
+_GRAPHS = [
+    Row("W2", "delayed tree of 2^15", "tree", {"exponent": 15}, TWO, repeats=3,
+        limits={"graph_us": 40.0}),
+    Row("W2z", "delayed tree of 2^15", "tree", {"exponent": 15}, zero(24), repeats=3,
+        limits={"graph_us": 40.0}),
+    *[Row(f"W3-{n // 1000}k", f"delayed merge of {n}", "merge", {"n": n}, TWO, observe=False,
+          repeats=3 if n < 10_000 else 1 if n < 20_000 else 0,
+          limits={"total_s": 1.5} if n == 25_000 else {})
+      for n in (5_000, 10_000, 25_000)],
+    Row("W4", "stencil of 500 × 20", "stencil", {"width": 500, "steps": 20}, TWO, repeats=3),
+    Row("W4-1ms", "stencil of 500 × 20, 1 ms tasks", "stencil",
+        {"width": 500, "steps": 20, "function": "stencil_slow"}, TWO, repeats=2),
+    Row("W4-chain", "delayed chain of 500, fusion off", "chain", {"n": 500}, TWO, unit="step"),
+    Row("W8", "map of 1 000 000 taken in, no workers", "submission", {"n": 1_000_000}, None,
+        repeats=0, observe=False, null_options=("100000",),
+        limits={"over_f1_s": 6.0, "ping_p99_ms": 20.0, "ping_max_ms": 50.0,
+                "scheduler_bytes_per_task": 600.0, "kept_bytes_per_task": 60.0}),
+    Row("W8-200k", "map of 200 000 taken in, no workers", "submission", {"n": 200_000}, None,
+        repeats=0, observe=False, null_options=("100000",)),
+    Row("W8b", "map of 1 000 000 taken in while another client works", "submission",
+        {"n": 1_000_000, "bystander": True}, zero(2), repeats=0, observe=False,
+        null_options=("100000",), limits={"client_b_p99_ms": 110.0, "ping_p99_ms": 20.0}),
+]
+
+_DATA = [
+    *[Row(f"W9-{kind}-{label}", f"{kind} of {n} × {label}", kind, {"n": n, "nbytes": size}, TWO,
+          unit="object", floors=("F1", "F5") if size > _MIB else ("F1",), repeats=3,
+          observe=size < _MIB)
+      for kind in ("scatter", "gather")
+      for n, size, label in ((10_000, 8, "8B"), (1_000, 10_240, "10KiB"), (4, 256 * _MIB, "256MiB"))],
+    *[Row(f"W10-{label}", f"worker to worker, {n} × {label}", "transfer",
+          {"n": n, "nbytes": size}, TWO, unit="object", floors=("F5",), repeats=3, observe=False)
+      for n, size, label in ((6, 256 * _MIB, "256MiB"), (24, 64 * _MIB, "64MiB"),
+                             (500, _MIB, "1MiB"), (3_000, 10_240, "10KiB"))],
+    Row("W11", "reads of values while the worker spins or holds the GIL", "under-gil", {}, ONE,
+        unit="run", floors=(), repeats=0, observe=False),
+    Row("M500", "submit(f, 500 MB array)", "large-argument", {"nbytes": 500_000_000}, TWO,
+        unit="submit", floors=("F1",), repeats=1, observe=False,
+        limits={"held_over_payload": 1.2}),
+]
+
+_MANY = [
+    *[Row(f"W12-{n}", f"map of 25 000 on {n} zero workers", "map", {"n": 25_000}, zero(n),
+          floors=("F1", "F8"), repeats=3) for n in (24, 168, 500)],
+    Row("W12-loss", "map of 25 000 on 168 zero workers, a tenth of them dies", "map-with-loss",
+        {"n": 25_000}, zero(168), floors=(), repeats=0, observe=False),
+]
+
+ROWS = {row.name: row for row in [*_MAP, *_GRAPHS, *_DATA, *_MANY]}

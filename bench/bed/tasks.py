@@ -34,6 +34,16 @@ def block(nbytes, seed=0):
     return bytes([seed % 251]) * nbytes
 
 
+def small_dict(n):
+    return {str(i): [i, float(i)] for i in range(n)}
+
+
+def array_of(nbytes):
+    import numpy
+
+    return numpy.ones(nbytes, dtype="u1")
+
+
 def length(data):
     return len(data)
 

@@ -5,10 +5,11 @@
 //! gathered. No graph is opened, no task is kept. What a client program costs against it is what
 //! the stock client costs alone: no scheduler and no worker can make that program faster.
 //!
-//! usage: bench_nullsched --scheduler-file FILE
+//! usage: bench_nullsched [REPORT_MAX]
+//! Prints its address, as stock does, and runs until it is ended. A graph that asks for more than
+//! REPORT_MAX keys is taken in silence, as by a scheduler that has no workers.
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <unordered_map>
 
@@ -47,18 +48,15 @@ protocol::Payload constant_one() {
 
 class NullScheduler {
  public:
-  void serve(const char* scheduler_file) {
+  explicit NullScheduler(std::size_t report_max) : report_max_(report_max) {}
+
+  void serve() {
     const std::uint16_t port = peers_.listen([this](Peer& peer) {
       peer.on_message = [this](Peer& p, const Message& m) { on_rpc(p, m); };
     });
     address_ = "tcp://127.0.0.1:" + std::to_string(port);
-    std::FILE* file = std::fopen(scheduler_file, "w");
-    if (file == nullptr) {
-      std::perror(scheduler_file);
-      std::exit(1);
-    }
-    std::fprintf(file, "{\"type\": \"Scheduler\", \"address\": \"%s\"}\n", address_.c_str());
-    std::fclose(file);
+    std::printf("Scheduler at: %s\n", address_.c_str());  // the line stock prints
+    std::fflush(stdout);
     peers_.run();
   }
 
@@ -112,6 +110,7 @@ class NullScheduler {
   }
 
   void report_in_memory(Peer& peer, Value keys) {
+    if (keys.elements().size() > report_max_) return;
     protocol::StreamBatch batch;
     for (const Value key : keys.elements()) {
       MessageWriter& out = batch.next();
@@ -171,6 +170,7 @@ class NullScheduler {
     }
   }
 
+  std::size_t report_max_;
   bench::Peers peers_;
   std::string address_;
   protocol::Payload one_ = constant_one();
@@ -180,10 +180,7 @@ class NullScheduler {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3 || std::strcmp(argv[1], "--scheduler-file") != 0) {
-    std::fprintf(stderr, "usage: %s --scheduler-file FILE\n", argv[0]);
-    return 2;
-  }
-  NullScheduler().serve(argv[2]);
+  const std::size_t all = static_cast<std::size_t>(-1);
+  NullScheduler(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : all).serve();
   return 0;
 }

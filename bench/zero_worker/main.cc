@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
   peers.every(0.01, [&] {
     if (!announced && counts.registered == workers.size()) {
       announced = true;
-      std::printf("{\"registered\": %zu, \"seconds\": %.4f}\n", workers.size(),
+      std::printf("%zu zero workers registered in %.4f s\n", workers.size(),
                   bench::wall_now() - started);
       std::fflush(stdout);
     }
