@@ -155,16 +155,13 @@ class PyRuntime {
     runtime_.finished(job.job(), std::move(result));
   }
 
-  Failed failed_of(nb::handle exception, nb::handle traceback, std::string exception_text,
-                   std::string traceback_text, double start, double stop, std::uint64_t thread) {
-    return {payload_of(exception, *drops_), payload_of(traceback, *drops_),
-            std::move(exception_text), std::move(traceback_text), start, stop, thread};
-  }
   void failed(const PyJob& job, nb::handle exception, nb::handle traceback,
               std::string exception_text, std::string traceback_text, double start, double stop,
               std::uint64_t thread) {
-    runtime_.failed(job.job(), failed_of(exception, traceback, std::move(exception_text),
-                                         std::move(traceback_text), start, stop, thread));
+    runtime_.failed(job.job(),
+                    Failed{payload_of(exception, *drops_), payload_of(traceback, *drops_),
+                           std::move(exception_text), std::move(traceback_text), start, stop,
+                           thread});
   }
   void rescheduled(const PyJob& job) { runtime_.rescheduled(job.job()); }
   void seceded(nb::handle key, double seconds) { runtime_.seceded(key_of(key), seconds); }
@@ -174,7 +171,7 @@ class PyRuntime {
   void interrupt_executor() { runtime_.interrupt_executor(); }
 
   // ---- pack thread --------------------------------------------------------------------------
-  //! (value id, value) to pack, () after a wake-up for drops, None when the worker closes.
+  //! (value id, key, value, is actor) to pack, () after a wake-up for drops, None when the worker closes.
   nb::object next_pack() {
     std::optional<PackRequest> request;
     {
@@ -184,15 +181,14 @@ class PyRuntime {
     drops_->drain();
     if (!request) return nb::none();
     if (!request->value.valid()) return nb::tuple();
-    return nb::make_tuple(request->value.value, live_object(request->live));
+    return nb::make_tuple(request->value.value, key_object(request->key),
+                          live_object(request->live), request->actor);
   }
   void packed(std::uint64_t id, nb::handle payload) {
     runtime_.packed(ValueId(id), payload_of(payload, *drops_));
   }
-  void pack_failed(std::uint64_t id, nb::handle exception, nb::handle traceback,
-                   std::string exception_text, std::string traceback_text) {
-    runtime_.pack_failed(ValueId(id), failed_of(exception, traceback, std::move(exception_text),
-                                                 std::move(traceback_text), 0, 0, 0));
+  void pack_failed(std::uint64_t id, std::string text) {
+    runtime_.pack_failed(ValueId(id), std::move(text));
   }
 
   // ---- service loop -------------------------------------------------------------------------
@@ -285,8 +281,7 @@ void bind_runtime(nb::module_& module) {
       .def("interrupt_executor", &PyRuntime::interrupt_executor)
       .def("next_pack", &PyRuntime::next_pack)
       .def("packed", &PyRuntime::packed)
-      .def("pack_failed", &PyRuntime::pack_failed, "id"_a, "exception"_a.none(),
-           "traceback"_a.none(), "exception_text"_a, "traceback_text"_a)
+      .def("pack_failed", &PyRuntime::pack_failed)
       .def("service_fd", &PyRuntime::service_fd)
       .def("take_service_events", &PyRuntime::take_service_events)
       .def("reply", &PyRuntime::reply, "token"_a, "frames"_a, "close"_a = false)

@@ -129,7 +129,9 @@ struct ServiceEvent {
 //! A value somebody asked for that exists only as a Python object.
 struct PackRequest {
   ValueId value;
+  Key key;
   LiveRef live;
+  bool actor = false;  //!< to be packed as a proxy of the actor
 };
 
 class Runtime {
@@ -168,7 +170,7 @@ class Runtime {
   //! Makes next_pack return, so that its thread can drop references.
   void wake_pack();
   void packed(ValueId value, PayloadRef bytes);
-  void pack_failed(ValueId value, Failed failure);
+  void pack_failed(ValueId value, std::string text);
 
   // ---- service loop -----------------------------------------------------------------------------
   //! Readable whenever service events wait.

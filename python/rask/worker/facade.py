@@ -69,7 +69,7 @@ class Worker(StockWorker):
         self._close_in_forked_children()
         self._service = Service(self)
         self._service.start()
-        threading.Thread(target=pack_loop, args=(self.runtime,), name="rask-pack", daemon=True).start()
+        threading.Thread(target=pack_loop, args=(self,), name="rask-pack", daemon=True).start()
         await self.preloads.start()
         self.runtime.listen()
         self._address = self.runtime.address

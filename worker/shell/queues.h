@@ -1,0 +1,83 @@
+//! Where Python threads wait for the loop thread: jobs, values to pack, service events.
+//!
+//! Each is a list under a lock. The loop thread only ever pushes; it never waits here.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace worker {
+
+template <class T>
+class WaitQueue {
+ public:
+  void push(T item) {
+    {
+      const std::scoped_lock lock(mutex_);
+      items_.push_back(std::move(item));
+    }
+    ready_.notify_one();
+  }
+
+  //! Makes one waiting thread (now, or the next to come) return without an item.
+  void interrupt() {
+    {
+      const std::scoped_lock lock(mutex_);
+      ++interrupts_;
+    }
+    ready_.notify_one();
+  }
+
+  //! Waits for an item. None: interrupted or closed.
+  std::optional<T> pop() {
+    std::unique_lock lock(mutex_);
+    ready_.wait(lock, [this] { return !items_.empty() || interrupts_ > 0 || closed_; });
+    if (interrupts_ > 0) {
+      --interrupts_;
+      return std::nullopt;
+    }
+    if (items_.empty()) return std::nullopt;
+    T item = std::move(items_.front());
+    items_.pop_front();
+    return item;
+  }
+
+  //! Takes out an item nobody has started yet.
+  template <class Match>
+  std::optional<T> remove(const Match& match) {
+    const std::scoped_lock lock(mutex_);
+    for (auto it = items_.begin(); it != items_.end(); ++it) {
+      if (!match(*it)) continue;
+      T item = std::move(*it);
+      items_.erase(it);
+      return item;
+    }
+    return std::nullopt;
+  }
+
+  void close() {
+    {
+      const std::scoped_lock lock(mutex_);
+      closed_ = true;
+      items_.clear();
+    }
+    ready_.notify_all();
+  }
+  bool closed() const {
+    const std::scoped_lock lock(mutex_);
+    return closed_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable ready_;
+  std::deque<T> items_;
+  std::size_t interrupts_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace worker

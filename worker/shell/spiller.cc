@@ -1,0 +1,130 @@
+#include "worker/shell/spiller.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+namespace worker {
+
+using protocol::Async;
+using protocol::Completer;
+using protocol::Duration;
+using protocol::Error;
+using protocol::Fault;
+using protocol::Result;
+
+namespace {
+
+constexpr std::uint64_t kWatchMs = 100;
+constexpr Duration kRestAfterFailure = Duration::ms(10'000);
+
+double share(std::uint64_t bytes, const Options& options) {
+  return static_cast<double>(bytes) / static_cast<double>(options.memory_limit);
+}
+
+}  // namespace
+
+std::uint64_t resident_bytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  if (!file) return 0;
+  unsigned long pages = 0;
+  unsigned long resident = 0;
+  const int read = std::fscanf(file, "%lu %lu", &pages, &resident);
+  std::fclose(file);
+  return read == 2 ? resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+}
+
+Spiller::Spiller(protocol::Loop& loop, Store& store, Packer& packer, const Options& options,
+                 Hooks hooks)
+    : loop_(loop), store_(store), packer_(packer), options_(options), hooks_(std::move(hooks)),
+      timer_(loop) {}
+
+void Spiller::start() {
+  if (options_.memory_limit == 0) return;
+  timer_.start(kWatchMs, kWatchMs, [this] { watch(); });
+}
+
+void Spiller::value_added() {
+  if (options_.memory_limit != 0) spill_if(over_target());
+}
+
+bool Spiller::over_target() const {
+  return options_.memory_target > 0 &&
+         share(store_.fast_bytes(), options_) > options_.memory_target;
+}
+
+void Spiller::watch() {
+  const double used = share(resident_bytes(), options_);
+  if (options_.memory_pause > 0) {
+    const bool pause = used > options_.memory_pause;
+    if (pause && !paused_) {
+      hooks_.log("Worker is at " + std::to_string(static_cast<int>(used * 100)) +
+                 "% memory usage. Pausing worker.");
+    } else if (!pause && paused_) {
+      hooks_.log("Worker is at " + std::to_string(static_cast<int>(used * 100)) +
+                 "% memory usage. Resuming worker.");
+    }
+    if (pause != paused_) {
+      paused_ = pause;
+      pause ? hooks_.pause() : hooks_.resume();
+    }
+  }
+  // Above `spill` values go until the process is below `target` again.
+  const double low = options_.memory_target > 0 ? options_.memory_target : options_.memory_spill;
+  process_over_spill_ = options_.memory_spill > 0 &&
+                        used > (process_over_spill_ ? low : options_.memory_spill);
+  spill_if(process_over_spill_ || over_target());
+}
+
+void Spiller::spill_if(bool wanted) {
+  if (!wanted || spilling_ || loop_.now().mono < rest_until_) return;
+  spilling_ = true;
+  spawn(spill_until_content());
+}
+
+Async<Result<SpillRef>> Spiller::write(PayloadRef payload) {
+  const std::string path =
+      options_.local_directory + "/spilled-" + std::to_string(next_file_++);
+  auto answer = std::make_shared<Result<SpillRef>>(Error{Fault::closed, "not written"});
+  Completer<bool> done;
+  loop_.offload([path, payload, answer] { *answer = SpillFile::write(path, *payload); },
+                [done] { done.complete(true); });
+  co_await done;
+  co_return std::move(*answer);
+}
+
+Async<void> Spiller::spill_until_content() {
+  while (over_target() || process_over_spill_) {
+    const auto victim = store_.next_victim();
+    if (!victim) break;
+    const auto& [id, held] = *victim;
+    SpillRef file = held.spilled;  // written before and read back since: the file is still good
+    if (!file) {
+      if (options_.max_spill > 0 && store_.disk_bytes() + held.value.nbytes > options_.max_spill) {
+        store_.keep(id, false);
+        break;
+      }
+      Result<PayloadRef> payload = co_await packer_.payload(id);
+      if (!payload) {
+        hooks_.log("Failed to pickle " + key_text(held.key) + ": " + payload.error().where);
+        store_.keep(id, true);
+        continue;
+      }
+      Result<SpillRef> written = co_await write(*payload);
+      if (!written) {
+        hooks_.log("Spill to disk failed; keeping data in memory: " + written.error().text());
+        store_.keep(id, false);
+        rest_until_ = loop_.now().mono + kRestAfterFailure;
+        break;
+      }
+      file = *written;
+    }
+    store_.evict(id, std::move(file));
+  }
+  spilling_ = false;
+}
+
+}  // namespace worker
