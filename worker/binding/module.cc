@@ -81,7 +81,9 @@ class PyJob {
   bool actor() const { return job_.actor; }
 
   //! The pickle of the run spec: (own, tail, buffers); tail is None unless siblings share it.
-  nb::tuple spec() const {
+  //! A payload (kind, header, frames) if only stock's readers can open it.
+  nb::object spec() const {
+    if (!job_.spec) return payload_object(job_.packed_spec);
     const protocol::RunSpec& spec = *job_.spec;
     nb::object tail = spec.tail.empty() ? nb::object(nb::none()) : buffer_object(spec.tail);
     return nb::make_tuple(buffer_object(spec.own), tail, frame_list(spec.buffers));

@@ -83,7 +83,8 @@ struct Job {
   TaskId task;
   RunId run;
   Key key;
-  RunSpecRef spec;
+  RunSpecRef spec;         //!< null: open `packed_spec` instead
+  PayloadRef packed_spec;
   PayloadRef annotations;  //!< null: empty
   bool actor = false;
   std::vector<Input> inputs;

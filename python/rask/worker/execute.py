@@ -41,7 +41,10 @@ def describe_type(kind: type) -> tuple[str, bytes]:
 
 def load_spec(job):
     """The task's graph node. The native side hands over the pickle in up to two pieces."""
-    own, tail, buffers = job.spec()
+    spec = job.spec()
+    if isinstance(spec[0], int):
+        return unpack(spec)
+    own, tail, buffers = spec
     if tail is not None:
         own = b"".join((own, tail))
     return pickle.loads(own, buffers=buffers) if buffers else pickle.loads(own)
