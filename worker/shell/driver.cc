@@ -128,7 +128,8 @@ void Driver::act(const Execute& a) {
     pending.spilled.push_back(std::move(spilled));
   }
   if (work.named_executor) {
-    ServiceEvent event{ServiceEvent::Kind::job};
+    ServiceEvent event;
+    event.kind = ServiceEvent::Kind::job;
     event.job = std::move(pending.job);
     service_.push(std::move(event));
   } else {

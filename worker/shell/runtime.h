@@ -120,7 +120,7 @@ struct ServiceEvent {
     status,          //!< running / paused / closing…: `text`
     close,           //!< the scheduler, a signal or a lost stream ends the worker: `text` is the reason
   };
-  Kind kind;
+  Kind kind = Kind::close;
   std::uint64_t token = 0;
   std::vector<Slice> message;  //!< frames as distributed.protocol.loads takes them
   std::string text;
