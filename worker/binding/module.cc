@@ -50,7 +50,7 @@ Options options_of(const nb::dict& dict) {
   read_option(dict, "memory_target", o.memory_target);
   read_option(dict, "memory_spill", o.memory_spill);
   read_option(dict, "memory_pause", o.memory_pause);
-  read_option(dict, "memory_terminate", o.memory_terminate);
+  read_option(dict, "memory_transfer", o.memory_transfer);
   read_option(dict, "max_spill", o.max_spill);
   read_option(dict, "resources", o.resources);
   read_option(dict, "local_directory", o.local_directory);
@@ -198,7 +198,7 @@ class PyRuntime {
   //! [(kind, token, frames, text, job)], kind by name.
   nb::list take_service_events() {
     static constexpr const char* kKinds[] = {"registered", "refused", "request", "stream",
-                                             "job",        "status",  "close"};
+                                             "job",        "log",     "status",  "close"};
     nb::list out;
     for (ServiceEvent& event : runtime_.take_service_events()) {
       nb::object job = event.job ? nb::cast(PyJob(std::move(*event.job))) : nb::object(nb::none());
@@ -247,9 +247,6 @@ class PyRuntime {
     for (const auto& [name, count] : runtime_.counts()) out[name.c_str()] = count;
     return out;
   }
-  nb::bytes story(const std::vector<std::string>& keys_or_stimuli) const {
-    return bytes_object(runtime_.story(keys_or_stimuli).view());
-  }
   std::string address() const { return runtime_.address(); }
 
  private:
@@ -295,7 +292,6 @@ void bind_runtime(nb::module_& module) {
       .def("put", &PyRuntime::put, "key"_a, "value"_a.none(), "nbytes"_a)
       .def("metrics", &PyRuntime::metrics)
       .def("counts", &PyRuntime::counts)
-      .def("story", &PyRuntime::story)
       .def_prop_ro("address", &PyRuntime::address);
 }
 

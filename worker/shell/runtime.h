@@ -47,7 +47,7 @@ struct Options {
   double memory_target = 0.6;          //!< fractions of the limit; <= 0: off
   double memory_spill = 0.7;
   double memory_pause = 0.8;
-  double memory_terminate = 0.95;
+  double memory_transfer = 0.1;        //!< of the limit: bytes in flight to us
   std::uint64_t max_spill = 0;         //!< bytes on disk; 0: no bound
   std::vector<std::pair<std::string, double>> resources;
   std::string local_directory;
@@ -117,6 +117,7 @@ struct ServiceEvent {
     request,         //!< an RPC the native table does not serve: `message`, answer with reply(token)
     stream,          //!< a stream op claimed by a plugin: `message`
     job,             //!< a job whose annotations name an executor other than the default
+    log,             //!< a line for the log: `text`
     status,          //!< running / paused / closing…: `text`
     close,           //!< the scheduler, a signal or a lost stream ends the worker: `text` is the reason
   };
@@ -196,9 +197,6 @@ class Runtime {
   Slice metrics() const;
   //! (name, value): executing, ready, waiting, in_flight, stored, …
   std::vector<std::pair<std::string, std::uint64_t>> counts() const;
-  //! Rows of the state machine's log that concern these keys or stimuli, as a msgpack array.
-  Slice story(const std::vector<std::string>& keys_or_stimuli) const;
-
   std::string address() const;
 
  private:

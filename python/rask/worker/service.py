@@ -61,6 +61,8 @@ class Service:
         elif kind == "refused":
             if not self.on_registered.done():
                 self.on_registered.set_exception(ValueError(f"Unexpected response from register: {text}"))
+        elif kind == "log":
+            logger.warning(text)
         elif kind == "status":
             self.worker.set_native_status(Status.lookup[text])
         elif kind == "close":

@@ -6,7 +6,6 @@ actors, resources); counts are read from the native side when asked for.
 
 from __future__ import annotations
 
-import msgpack
 from distributed.worker_state_machine import WorkerState
 
 
@@ -25,8 +24,4 @@ class NativeState(WorkerState):
 
     @property
     def in_flight_tasks_count(self) -> int:
-        return self._count("in_flight")
-
-    def story(self, *keys_or_tasks_or_stimuli):
-        names = [getattr(item, "key", item) for item in keys_or_tasks_or_stimuli]
-        return msgpack.loads(self.runtime.story([str(name) for name in names]), use_list=False)
+        return self._count("flight")
