@@ -261,7 +261,7 @@ void bind_runtime(nb::module_& module) {
       .def("spec", &PyJob::spec)
       .def("annotations", &PyJob::annotations)
       .def("inputs", &PyJob::inputs);
-  nb::class_<PyRuntime>(module, "Runtime")
+  nb::class_<PyRuntime>(module, "Runtime", nb::is_weak_referenceable())
       .def(nb::init<const nb::dict&>())
       .def("listen", &PyRuntime::listen)
       .def("start", &PyRuntime::start)
@@ -301,6 +301,8 @@ void bind_runtime(nb::module_& module) {
 
 NB_MODULE(_worker, module) {
   module.doc() = "The native half of a rask worker.";
+  // The runtime lives until the process ends; that is no leak.
+  nb::set_leak_warnings(false);
   worker::bind_frame(module);
   worker::bind_runtime(module);
 }

@@ -164,8 +164,10 @@ OutMessage SchedulerLink::heartbeat_message() {
 Async<void> SchedulerLink::heartbeat() {
   if (beating_ || closed_) co_return;
   beating_ = true;
-  Result<Frames> answer = co_await pool_.call({options_.scheduler_address, heartbeat_message(),
-                                               protocol::Duration::seconds(kBeatTimeout), true});
+  // g++ 12 destroys a braced temporary in a co_await expression twice: it gets a name.
+  protocol::RpcPool::Call call{options_.scheduler_address, heartbeat_message(),
+                               protocol::Duration::seconds(kBeatTimeout), true};
+  Result<Frames> answer = co_await pool_.call(std::move(call));
   beating_ = false;
   if (!answer || closed_) co_return;  // the stream decides whether the scheduler is gone
   Message message;

@@ -9,6 +9,7 @@ import click
 
 from rask.cli.scheduler import scheduler
 from rask.cli.version import version_option
+from rask.cli.worker import worker
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -18,3 +19,4 @@ def main() -> None:
 
 
 main.add_command(scheduler)
+main.add_command(worker)

@@ -78,22 +78,26 @@ class Execution:
     def run(self, job) -> None:
         """Runs a job of the default pool, start to end."""
         start = time()
+        spec = None
         try:
             data = load_inputs(job, self.worker)
             spec = load_spec(job)
-            if spec.is_coro:
-                self.worker.run_coroutine_job(job, spec, data)
-                return
-            result = self._call(job, spec, data)
-        except _TaskFailed as failure:
-            self.fail(job, failure.error, failure.start, time(), failure.spec)
         except BaseException as error:  # the task could not even be started
             self.fail(job, error, start, time(), None)
+            return
+        if spec.is_coro:
+            self.worker.run_coroutine_job(job, spec, data)
+            return
+        value, error, start = self._call(job, spec, data)
+        stop = time()
+        del data
+        if error is None:
+            self.finish(job, value, start, stop)
         else:
-            self.finish(job, *result)
+            self.fail(job, error, start, stop, spec)
 
     def _call(self, job, spec, data):
-        """Calls the task where `get_worker()` and friends work; returns (value, start, stop)."""
+        """Calls the task where `get_worker()` and friends work: (value, error, start)."""
         worker = self.worker
         ident = threading.get_ident()
         with worker.active_threads_lock:
@@ -105,10 +109,10 @@ class Execution:
         token = _worker_cvar.set(worker)
         try:
             with self._span(job):
-                value = spec(data)
-            return value, start, time()
+                return spec(data), None, start
         except BaseException as error:
-            raise _TaskFailed(error, start, spec) from None
+            # Handed on, not raised again: the exception must not gain a context of ours.
+            return None, error, start
         finally:
             _worker_cvar.reset(token)
             state.clear()
@@ -196,12 +200,3 @@ def error_payloads(message) -> tuple:
         message["exception_text"],
         message["traceback_text"],
     )
-
-
-class _TaskFailed(Exception):
-    """The user's function raised; carries what it raised out of the try block."""
-
-    def __init__(self, error: BaseException, start: float, spec) -> None:
-        self.error = error
-        self.start = start
-        self.spec = spec

@@ -10,6 +10,7 @@ the places where work would enter or leave, and they lead to the native side.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 import os
 import threading
@@ -17,6 +18,7 @@ import weakref
 
 import msgpack
 from dask.system import CPU_COUNT
+from dask.utils import format_bytes
 from distributed import Worker as StockWorker
 from distributed.comm import get_address_host
 from distributed.core import Status
@@ -24,7 +26,7 @@ from distributed.metrics import time
 from distributed.node import ServerNode
 from distributed.proctitle import setproctitle
 from distributed.protocol import dumps
-from distributed.utils import format_bytes, get_ip, parse_ports
+from distributed.utils import get_ip, parse_ports
 from distributed.versions import get_versions
 from distributed.worker import (
     WORKER_ANY_RUNNING,
@@ -47,7 +49,7 @@ logger = logging.getLogger("distributed.worker")
 
 
 class Worker(StockWorker):
-    def __init__(self, scheduler_ip=None, *args, nthreads=None, name=None, pin="none", **kwargs):
+    def __init__(self, scheduler_ip=None, *args, nthreads=None, name=None, **kwargs):
         nthreads = nthreads or CPU_COUNT
         prefix = f"{name}-" if name is not None else ""
         kwargs.setdefault("data", NativeData())
@@ -55,7 +57,6 @@ class Worker(StockWorker):
         kwargs["executor"] = {"default": JobPool(nthreads, f"{prefix}Dask-Default-Threads")}
         self.runtime = None
         super().__init__(scheduler_ip, *args, nthreads=nthreads, name=name, **kwargs)
-        self._pin = pin
         self._service: Service | None = None
 
     # ---- life -----------------------------------------------------------------------------------
@@ -64,6 +65,7 @@ class Worker(StockWorker):
         await ServerNode.start_unsafe(self)
         self.thread_id = threading.get_ident()
         self.runtime = _worker.Runtime(self._native_options())
+        atexit.register(self.runtime.stop)  # no native thread may outlive the interpreter
         self.data.attach(self.runtime)
         self.state.attach(self.runtime)
         self._close_in_forked_children()
@@ -107,7 +109,7 @@ class Worker(StockWorker):
             "incoming_connections": self.transfer_outgoing_count_limit,
             "outgoing_connections": self.state.transfer_incoming_count_limit,
             "message_bytes_limit": int(self.state.transfer_message_bytes_limit),
-            "pin": self._pin,
+            "pin": os.environ.get("RASK_WORKER_PIN", "none"),
         }
         if self.name is not None:
             options["name"] = msgpack.dumps(self.name)
@@ -193,7 +195,8 @@ class Worker(StockWorker):
                 await self._client.close()
         await self.rpc.close()
         if self.runtime is not None:
-            self._service.stop()
+            if self._service is not None:
+                self._service.stop()
             await asyncio.to_thread(self.runtime.stop)
         for executor in self.executors.values():
             executor.shutdown(wait=False)

@@ -1,0 +1,52 @@
+"""`rask worker`: the options of `dask worker`, with a native worker behind them.
+
+The command is stock's own, with another worker class and `--pin` added, so every option of every
+supported release means here what it means there. One worker runs in this process; several, or
+`--nanny`, run under stock's nannies.
+
+Answers to: distributed/cli/dask_worker.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+
+import click
+from distributed.cli.dask_worker import main as stock_command
+
+WORKER_CLASS = "rask.worker.Worker"
+
+
+def _option(command: click.Command, name: str) -> click.Option:
+    return next(option for option in command.params if option.name == name)
+
+
+def _start(pin: str, n_workers: str, nanny: bool | None, **options) -> None:
+    if pin != "none":
+        os.environ["RASK_WORKER_PIN"] = pin  # nannies hand their environment on
+    if nanny is None:
+        nanny = n_workers not in (None, "1", 1)
+    stock_command.callback(nanny=nanny, n_workers=n_workers, **options)
+
+
+def _command() -> click.Command:
+    command = copy.copy(stock_command)
+    command.params = [copy.copy(option) for option in stock_command.params]
+    _option(command, "worker_class").default = WORKER_CLASS
+    _option(command, "nanny").default = None
+    command.params.append(
+        click.Option(
+            ["--pin"],
+            type=click.Choice(["none", "core", "numa"]),
+            default="none",
+            show_default=True,
+            help="Bind each executor thread to a core or to a NUMA node",
+        )
+    )
+    command.callback = _start
+    command.help = "Start a native worker in place of `dask worker`."
+    return command
+
+
+worker = _command()
