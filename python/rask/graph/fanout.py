@@ -36,10 +36,12 @@ def emitted(expr, wanted: tuple, everywhere: dict | None, emitter: Emitter) -> b
         return False
     keys = list(expr.keys)
     columns = [c if type(c) is list else list(c) for c in expr.iterables]
-    if not columns or len(keys) > min(map(len, columns)):
+    if not columns or len(keys) > min(map(len, columns)) or len(columns) > opcodes.SLOTS_MAX:
         return False
     distinct = set(keys)
-    if not keys or len(distinct) != len(keys) or distinct != set(wanted):
+    if not keys or not len(distinct) == len(keys) == len(wanted):
+        return False
+    if not distinct.issuperset(wanted):
         return False
     if not all(map(_free_of_nodes, columns)) or not _small_kwargs(expr.kwargs):
         return False
@@ -109,15 +111,19 @@ class _Fanout:
         return VALUE
 
     def _simple_rows(self, at: int, end: int) -> list[bytes]:
-        """Own bytes of rows of short atoms."""
-        keys = map(opcodes.key, self._keys[at:end])
-        dumps, body, bodies = pickle.dumps, opcodes.body, opcodes.bodies
+        """Own bytes of rows of short atoms. Protocol 3 has no frames that would have to go."""
+        keys = opcodes.keys(self._keys[at:end])
+        dumps = pickle.dumps
         joint = [column[at:end] for column in self._joint]
         if not joint:
             return [PROTO + key for key in keys]
         if len(joint) == 1:
-            return [PROTO + body(dumps(v, 5)) + key for v, key in zip(joint[0], keys)]
-        return [PROTO + bodies(row, dumps(row, 5)) + key for row, key in zip(zip(*joint), keys)]
+            return [dumps(v, 3)[:-1] + key for v, key in zip(joint[0], keys)]
+        # A row ends with its TUPLE, BINPUT and STOP; a long one begins with a MARK.
+        rows = zip(zip(*joint), keys)
+        if len(joint) <= 3:
+            return [dumps(row, 3)[:-4] + key for row, key in rows]
+        return [PROTO + dumps(row, 3)[3:-4] + key for row, key in rows]
 
     def _emit_rows(self, at: int, end: int, tail: int, annotations) -> None:
         emitter = self._emitter

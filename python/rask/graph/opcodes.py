@@ -6,7 +6,7 @@ node around them and stops. The parts are chosen so that they do not disturb eac
 
 - values are the C pickler's output without PROTO, FRAME and STOP; they own the memo from 0 on;
 - keys are written here without memo entries, so they may follow anything;
-- a tail first stores what it finds on the stack with explicit BINPUTs from 0 on, over entries nobody
+- a tail says its protocol again (values may be of protocol 3), then stores what it finds on the stack with explicit BINPUTs from 0 on, over entries nobody
   needs any more, and fetches from there;
 - anything else (a function by value, constants) is a pickle of its own inside: pickle.loads(<bytes>).
 """
@@ -90,6 +90,18 @@ def key(value) -> bytes:
     raise Unspliceable
 
 
+def keys(values: list) -> list[bytes]:
+    """As key, for many; quick for strings of one length, as a map makes them."""
+    if set(map(type, values)) == {str}:
+        size = len(values[0])
+        joined = "".join(values)
+        if 0 < size < 256 and joined.isascii() and set(map(len, values)) == {size}:
+            data = joined.encode()
+            head = b"\x8c" + bytes((size,))
+            return [head + data[i : i + size] for i in range(0, len(data), size)]
+    return list(map(key, values))
+
+
 # ---- structure ----------------------------------------------------------------------------------
 
 
@@ -107,7 +119,8 @@ def get(index: int) -> bytes:
 
 def store(count: int) -> bytes:
     """Moves `count` values from the stack into memo entries 0 to count - 1, in push order."""
-    return b"".join(b"q" + bytes((i,)) + b"0" for i in reversed(range(count)))
+    moves = (b"q" + bytes((i,)) + b"0" for i in reversed(range(count)))
+    return PROTO + b"".join(moves)
 
 
 def name(module: str, qualname: str) -> bytes:
