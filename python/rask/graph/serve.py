@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
+import signal
 import socket
+import sys
 from collections import deque
 
 from distributed.versions import get_versions
@@ -17,6 +20,8 @@ from rask.graph.template import trusted
 def serve(fd: int) -> None:
     """Answers until the scheduler closes the link."""
     os.set_inheritable(fd, False)  # a child that user code starts must not keep the link open
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the scheduler; it ends us
+    _die_with_parent()
     link = Link(socket.socket(fileno=fd))
     # What is imported stays: collections need not look at it again.
     gc.collect()
@@ -32,6 +37,14 @@ def serve(fd: int) -> None:
         pass
 
 
+def _die_with_parent() -> None:
+    """A scheduler that is killed takes us along, even out of an endless loop in user code."""
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    except Exception:
+        pass  # then the end of the link ends us
+
+
 def _loop(link: Link) -> None:
     queue: deque = deque()
     while True:
@@ -41,6 +54,26 @@ def _loop(link: Link) -> None:
             if message.header["op"] == "graph":
                 queue.append(message)
             elif message.header["op"] == "drop":
-                gone = message.header["id"]
-                queue = deque(m for m in queue if m.header["id"] != gone)
-        run(link, queue.popleft())
+                _drop(queue, message.header["id"])
+        message = queue.popleft()
+        if message.frames:
+            run(link, message)
+        else:
+            link.write({"op": "commit", "id": message.header["id"]})
+            link.flush()
+        _flush_output()
+
+
+def _drop(queue: deque, gone: int) -> None:
+    for message in queue:
+        if message.header["id"] == gone:
+            message.frames = message.regions = []
+
+
+def _flush_output() -> None:
+    """What user code printed belongs to this submission's time in the log."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass

@@ -1,0 +1,128 @@
+//! See graph_request.h.
+#include "scheduler/frontend/graph_request.h"
+
+#include <memory>
+#include <utility>
+
+#include "protocol/wire/message.h"
+#include "protocol/wire/writer.h"
+
+namespace scheduler {
+
+using protocol::MessageWriter;
+using protocol::Payload;
+using protocol::Slice;
+
+namespace {
+
+constexpr std::size_t kMemfdMin = 1u << 20;
+constexpr std::size_t kMemfdsMax = 64;  //!< descriptors in one message
+
+bool out_of_line(const PayloadRef& payload) {
+  return payload != nullptr && (payload->kind == Payload::Kind::serialized ||
+                                payload->kind == Payload::Kind::pickled);
+}
+
+//! Collects frames while their numbers are still to be written.
+struct Frames {
+  GraphRequest& request;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> listed;  //!< (frame, length) of memfds
+
+  //! The frame as it goes through the socket: empty if it goes as a memfd.
+  Slice add(const Slice& frame) {
+    const std::uint64_t number = request.frames.size();
+    if (frame.size() >= kMemfdMin && request.fds.size() < kMemfdsMax) {
+      if (auto memfd = memfd_of(frame.view())) {
+        listed.emplace_back(number, frame.size());
+        request.fds.push_back(std::move(memfd->fd));
+        request.frames.push_back(std::move(memfd->bytes));
+        return Slice();
+      }
+    }
+    request.frames.push_back(frame);
+    return frame;
+  }
+
+  //! The bundle of an out-of-line payload; nothing for one that is written in place.
+  std::vector<Slice> bundle(const PayloadRef& payload) {
+    std::vector<Slice> frames;
+    if (!out_of_line(payload)) return frames;
+    frames.push_back(add(payload->header));
+    for (const Slice& frame : payload->frames) frames.push_back(add(frame));
+    return frames;
+  }
+};
+
+void write_bundle(MessageWriter& writer, const PayloadRef& payload,
+                  const std::vector<Slice>& bundle) {
+  if (!bundle.empty()) {
+    writer.marker(payload->kind, bundle);
+  } else if (payload != nullptr && payload->kind == Payload::Kind::inline_value) {
+    writer.raw(payload->header.view());
+  } else {
+    writer.nil();
+  }
+}
+
+//! The same payload with the frames that are in `request` now, so that their old memory can go.
+PayloadRef moved(const PayloadRef& payload, const GraphRequest& request, std::size_t first) {
+  if (!out_of_line(payload)) return payload;
+  auto copy = std::make_shared<Payload>(*payload);
+  for (std::size_t i = 0; i < copy->frames.size(); ++i) {
+    copy->frames[i] = request.frames[first + 1 + i];
+  }
+  return copy;
+}
+
+}  // namespace
+
+GraphRequest graph_request(GraphSubmission& submission) {
+  GraphRequest request;
+  request.frames.emplace_back();  // frame 0
+  Frames frames{request, {}};
+  const std::vector<Slice> expr = frames.bundle(submission.expr);
+  const std::vector<Slice> annotations = frames.bundle(submission.annotations);
+  const std::uint64_t keys = request.frames.size();
+  const Slice wanted = frames.add(submission.wanted);
+
+  MessageWriter writer;
+  writer.map(7);
+  writer.field("op");
+  writer.literal("graph");
+  writer.field("id");
+  writer.uinteger(submission.id.value);
+  writer.field("expr");
+  write_bundle(writer, submission.expr, expr);
+  writer.field("annotations");
+  write_bundle(writer, submission.annotations, annotations);
+  writer.field("order");
+  writer.boolean(submission.order);
+  writer.field("keys");
+  writer.uinteger(keys);
+  writer.field("fds");
+  writer.array(static_cast<std::uint32_t>(frames.listed.size()));
+  for (const auto& [number, length] : frames.listed) {
+    writer.array(2);
+    writer.uinteger(number);
+    writer.uinteger(length);
+  }
+  writer.attach(wanted);
+  request.message = writer.finish();
+  if (!request.fds.empty()) {
+    submission.annotations = moved(submission.annotations, request, 1 + expr.size());
+    submission.expr = moved(submission.expr, request, 1);
+  }
+  return request;
+}
+
+protocol::OutMessage drop_request(SubmissionId id) {
+  MessageWriter writer;
+  writer.map(2);
+  writer.field("op");
+  writer.literal("drop");
+  writer.field("id");
+  writer.uinteger(id.value);
+  return writer.finish();
+}
+
+}  // namespace scheduler

@@ -1,0 +1,23 @@
+//! Writes the messages that go to a graph process. See README.md for the format.
+#pragma once
+
+#include <vector>
+
+#include "protocol/wire/frames.h"
+#include "scheduler/frontend/memfd.h"
+#include "scheduler/frontend/submissions.h"
+
+namespace scheduler {
+
+struct GraphRequest {
+  protocol::OutMessage message;
+  std::vector<Fd> fds;
+  std::vector<protocol::Slice> frames;  //!< by number, for blobs that refer into them
+};
+
+//! Large frames of the submission become memfds; it may be written again after a child died.
+GraphRequest graph_request(GraphSubmission& submission);
+
+protocol::OutMessage drop_request(SubmissionId id);
+
+}  // namespace scheduler
