@@ -29,7 +29,8 @@ HERE = str(Path(__file__).parent)
 ENV = {"PYTHONPATH": os.pathsep.join(filter(None, [HERE, os.environ.get("PYTHONPATH")]))}
 
 
-def make_cluster(scheduler: str = SCHEDULER, worker: str = WORKER, **options: Any) -> ProcessCluster:
+def make_cluster(scheduler: str = SCHEDULER, worker: str = WORKER,
+                 **options: Any) -> ProcessCluster:
     """A cluster that is not started; the pairing under test unless told otherwise."""
     options["env"] = {**ENV, **options.get("env", {})}
     return ProcessCluster(scheduler, worker, **options)
@@ -132,7 +133,7 @@ def run(prog: Callable[..., Any], cluster: ProcessCluster) -> Outcome:
         return Outcome.of(prog, client, *([cluster] if wants_cluster else []))
 
 
-# ---- logs of the clusters in the reports of failed tests ----------------------------------------
+# ---- logs of the clusters in the reports of failed tests ---------------------------------------
 
 NOTED = pytest.StashKey[list[ProcessCluster]]()
 

@@ -288,7 +288,7 @@ def test_retries_are_used_up_before_an_error_shows(same):
     assert same(prog) == (3, "ValueError('again')", 3)
 
 
-# ---- cancel and loss ----------------------------------------------------------------------------
+# ---- cancel and loss ---------------------------------------------------------------------------
 
 
 @pytest.mark.api("Client.cancel", "Future.cancel")
@@ -364,7 +364,7 @@ def test_fire_and_forget_runs_without_a_future(same):
     assert same(prog)
 
 
-# ---- scatter ------------------------------------------------------------------------------------
+# ---- scatter -----------------------------------------------------------------------------------
 
 
 @pytest.mark.api("Client.scatter")

@@ -28,7 +28,7 @@ def sorted_rows(df):
     return df.sort_values(list(df.columns)).reset_index(drop=True)
 
 
-# ---- delayed, compute, persist, get -------------------------------------------------------------
+# ---- delayed, compute, persist, get ------------------------------------------------------------
 
 
 @pytest.mark.api("dask.delayed")
@@ -108,7 +108,7 @@ def test_a_wide_merge(same):
     assert same(prog) == sum(range(1, 501))
 
 
-# ---- bag ------------------------------------------------------------------------------------------
+# ---- bag ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.api("dask.bag")
@@ -135,7 +135,7 @@ def test_a_bag_becomes_a_frame(same):
     assert len(same(prog)) == 20
 
 
-# ---- array ----------------------------------------------------------------------------------------
+# ---- array -------------------------------------------------------------------------------------
 
 
 @pytest.mark.api("dask.array")
@@ -190,7 +190,7 @@ def test_rechunk_columns_to_rows(same, method):
     same(prog)
 
 
-# ---- DataFrame --------------------------------------------------------------------------------------
+# ---- DataFrame ---------------------------------------------------------------------------------
 
 
 @pytest.mark.api("dask.dataframe")
@@ -269,7 +269,7 @@ def test_parquet_out_and_in(same, tmp_path):
     assert len(same(prog)) == 600
 
 
-# ---- xarray, zarr, joblib ------------------------------------------------------------------------------
+# ---- xarray, zarr, joblib ----------------------------------------------------------------------
 
 
 def test_xarray_groupby_anomaly(same):
