@@ -45,7 +45,8 @@ def run_row(row: rows.Row, backend: cluster.Backend, repeats: int, timeout: floa
     entry = {"row": row.name, "backend": backend.name, "shape": str(row.shape or "")}
     with cluster.Cluster(backend, row.shape, row.null_options) as running:
         job = {"address": running.address, "program": row.program, "params": row.params,
-               "repeats": repeats if row.repeats is None else min(repeats, row.repeats), "real": real, "null": null,
+               "repeats": repeats if row.repeats is None else min(repeats, row.repeats),
+               "real": real, "null": null,
                "observe": row.observe and not null, "roles": vars(running.roles), "backend": backend.name}
         try:
             entry.update(run_client(job, running.env, timeout))

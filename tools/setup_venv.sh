@@ -7,7 +7,7 @@ python=${PYTHON:-python3}
 
 echo "== python environment in .venv"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
-  echo "$python is older than 3.10; set PYTHON to a newer one: make PYTHON=/usr/bin/python3.11 …" >&2
+  echo "$python is older than 3.10; name a newer one: make PYTHON=/usr/bin/python3.11 …" >&2
   exit 1
 }
 if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
@@ -19,7 +19,7 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
 fi
 .venv/bin/python -m pip install --upgrade --progress-bar off -q pip
 .venv/bin/python -m pip install --upgrade --upgrade-strategy eager --progress-bar off \
-  -r tools/requirements.txt | grep -vE '^(Requirement already|  (Using|Downloading))' || test "${PIPESTATUS[0]}" = 0
+  -r tools/requirements.txt | { grep -E '^(Collecting|Downloading|Installing|Successfully)' || true; }
 
 site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 echo "$PWD/python" > "$site/rask-checkout.pth"

@@ -1,4 +1,4 @@
-// Keys: Python's equality and Dask's names for families of keys.
+//! Keys: Python's equality and Dask's names for families of keys.
 #include <catch2/catch.hpp>
 
 #include "protocol/base/key.h"

@@ -86,7 +86,9 @@ def code_lines(text: str) -> Iterator[tuple[int, str]]:
 def opening(path: Path, text: str) -> Iterator[Breach]:
     first = text.lstrip().splitlines()[0] if text.strip() else ""
     if path.suffix in (".cc", ".h"):
-        good = first.startswith("//!")
+        # A .cc that opens with its own header points to the essay there.
+        own = f'#include "{place(path.with_suffix(".h"))}"'
+        good = first.startswith("//!") or (first == own and path.with_suffix(".h").exists())
     elif path.suffix == ".py":
         good = bool(ast.get_docstring(ast.parse(text)))
     else:

@@ -6,8 +6,8 @@ node around them and stops. The parts are chosen so that they do not disturb eac
 
 - values are the C pickler's output without PROTO, FRAME and STOP; they own the memo from 0 on;
 - keys are written here without memo entries, so they may follow anything;
-- a tail says its protocol again (values may be of protocol 3), then stores what it finds on the stack with explicit BINPUTs from 0 on, over entries nobody
-  needs any more, and fetches from there;
+- a tail says its protocol again (values may be of protocol 3), then stores what it finds on the
+  stack with explicit BINPUTs from 0 on, over entries nobody needs any more, and fetches from there;
 - anything else (a function by value, constants) is a pickle of its own inside: pickle.loads(<bytes>).
 """
 
