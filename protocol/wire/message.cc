@@ -9,9 +9,6 @@
 namespace protocol {
 namespace {
 
-//! Frames handed out over all bundles, as a multiple of the frames there are.
-constexpr std::uint64_t kBundleFactor = 4;
-
 //! Copies small pieces into one block of their own; shares large ones.
 class Keeper {
  public:
@@ -56,7 +53,8 @@ std::optional<Marker> as_marker(Value value) {
   if (!serialized && !entry.key.equals("__Pickled__")) return std::nullopt;
   const auto header = entry.value.is(Type::integer) ? entry.value.as_uint() : std::nullopt;
   if (!header || *header == 0) return std::nullopt;
-  return Marker{serialized ? Payload::Kind::serialized : Payload::Kind::pickled, *header};
+  return Marker{serialized ? Payload::Kind::serialized : Payload::Kind::pickled, *header,
+                value.index()};
 }
 
 bool holds_marker(Value value) {
@@ -71,7 +69,7 @@ bool holds_marker(Value value) {
 Status Message::reset(Frames frames, const Limits& limits) {
   frames_ = std::move(frames);
   spelled_.clear();
-  bundled_ = 0;
+  owners_.clear();
   if (frames_.empty()) return Error{Fault::truncated, "a message without frames"};
   return document_.parse(frames_[0].view(), limits);
 }
@@ -85,11 +83,19 @@ Result<std::span<const Slice>> Message::bundle(Marker marker) const {
   if (*count > frames_.size() - marker.header - 1) {
     return Error{Fault::truncated, "sub-frames of a marker"};
   }
-  bundled_ += *count + 1;
-  if (bundled_ > kBundleFactor * frames_.size()) {
-    return Error{Fault::too_large, "markers that share frames"};
-  }
+  if (!claim(marker, *count + 1)) return Error{Fault::bad_type, "markers that share frames"};
   return std::span<const Slice>(frames_).subspan(marker.header, *count + 1);
+}
+
+//! False if one of the frames belongs to another marker.
+bool Message::claim(Marker marker, std::uint64_t frames) const {
+  owners_.resize(frames_.size());
+  const std::uint32_t owner = marker.node + 1;
+  for (std::uint64_t k = marker.header; k < marker.header + frames; ++k) {
+    if (owners_[k] != 0 && owners_[k] != owner) return false;
+    owners_[k] = owner;
+  }
+  return true;
 }
 
 Result<PayloadRef> Message::payload(Value value) const {

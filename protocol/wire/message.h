@@ -3,7 +3,7 @@
 //! Values that are only passed on (results, exceptions, plugins) are taken out as Payloads without
 //! being opened; keys are taken out as canonical KeyViews that borrow from the message. A marker
 //! {"__Serialized__": i} or {"__Pickled__": i} is believed only after its sub-header agrees with
-//! the frames that are really there, and one message may hand out each frame only a few times, so
+//! the frames that are really there, and each frame belongs to the first marker that names it, so
 //! that many markers naming the same frames cannot multiply memory.
 #pragma once
 
@@ -24,6 +24,7 @@ namespace protocol {
 struct Marker {
   Payload::Kind kind;    //!< serialized or pickled
   std::uint64_t header;  //!< number of the sub-header frame, from 1
+  std::uint32_t node;    //!< where it stands on the tape
 };
 
 //! The marker a value is, if it is one.
@@ -56,12 +57,13 @@ class Message {
 
  private:
   Result<PayloadRef> compound(Value value) const;
+  bool claim(Marker marker, std::uint64_t frames) const;
 
   Frames frames_;
   Document document_;
-  mutable Document sub_header_;         //!< scratch
-  mutable std::deque<Key> spelled_;     //!< canonical forms of keys that arrived otherwise
-  mutable std::uint64_t bundled_ = 0;   //!< frames handed out so far
+  mutable Document sub_header_;      //!< scratch
+  mutable std::deque<Key> spelled_;  //!< canonical forms of keys that arrived otherwise
+  mutable std::vector<std::uint32_t> owners_;  //!< by frame: node of its marker + 1; 0: none yet
 };
 
 //! The nil value as a payload.

@@ -1,5 +1,6 @@
 #include "protocol/wire/writer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -190,22 +191,26 @@ OutMessage MessageWriter::finish() {
   return message;
 }
 
-//! The attached frames, each in one piece.
+//! The attached frames, each in one piece; a large one that is a single piece stays shared.
 Frames MessageWriter::take_attached() {
-  std::string flat;
-  flat.reserve(attached_);
-  std::size_t side = 0;
-  for (const Segment& segment : segments_) {
-    flat.append(side_.view().substr(side, segment.side_end - side)).append(segment.shared.view());
-    side = segment.side_end;
-  }
-  flat.append(side_.view().substr(side));
-  const Slice all = Slice::own(std::move(flat));
   Frames frames;
-  std::size_t at = 0;
+  std::size_t side = 0;
+  auto segment = segments_.begin();
   for (const std::uint64_t length : lengths_) {
-    frames.push_back(all.sub(at, length));
-    at += length;
+    const bool shared = segment != segments_.end() && segment->side_end == side;
+    if (shared && segment->shared.size() == length) {
+      frames.push_back(std::move((segment++)->shared));
+      continue;
+    }
+    std::string flat;
+    while (flat.size() < length) {
+      const std::size_t end = segment == segments_.end() ? side_.size() : segment->side_end;
+      const std::size_t take = std::min<std::size_t>(end - side, length - flat.size());
+      flat.append(side_.view().substr(side, take));
+      side += take;
+      if (flat.size() < length) flat.append((segment++)->shared.view());
+    }
+    frames.push_back(Slice::own(std::move(flat)));
   }
   return frames;
 }
