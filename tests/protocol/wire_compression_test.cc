@@ -1,4 +1,4 @@
-// Compressed frames: stock's rule, both ways, and no trust in what a frame says of itself.
+//! Compressed frames: stock's rule, both ways, and no trust in what a frame says of itself.
 #include <catch2/catch.hpp>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// The tape: every msgpack form is read, no hostile form is, and raw bytes are exact.
+//! The tape: every msgpack form is read, no hostile form is, and raw bytes are exact.
 #include <catch2/catch.hpp>
 
 #include <limits>

@@ -1,4 +1,4 @@
-// Framing: what arrives in any pieces comes out whole, and no declared length is believed.
+//! Framing: what arrives in any pieces comes out whole, and no declared length is believed.
 #include <catch2/catch.hpp>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// What the tests of the wire share: from a writer to a received message and back.
+//! What the tests of the wire share: from a writer to a received message and back.
 #pragma once
 
 #include <catch2/catch.hpp>

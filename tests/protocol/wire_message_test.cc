@@ -1,4 +1,4 @@
-// Messages: carried values come out and go in unopened, keys are canonical, writers do not copy.
+//! Messages: carried values come out and go in unopened, keys are canonical, writers do not copy.
 #include <catch2/catch.hpp>
 
 #include "protocol/wire/message.h"

@@ -1,4 +1,4 @@
-// Typed messages: what one side writes the other reads, exactly the right fields are written, and
+//! Typed messages: what one side writes the other reads, exactly the right fields are written, and
 // every required field that is missing is named.
 #include <catch2/catch.hpp>
 
