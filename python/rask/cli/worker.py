@@ -50,3 +50,6 @@ def _command() -> click.Command:
 
 
 worker = _command()
+
+if __name__ == "__main__":
+    worker()
