@@ -127,6 +127,8 @@ const std::string kProto = "\x80\x02"s;
 const std::string kGraph =
     "cdask._expr\nLLGExpr\n}(X\x01\x00\x00\x00xc_operator\nneg\nK\x01\x86u\x85R."s;
 
+const std::string kSleep = "ctime\nsleep\nM\x10\x27\x85R."s;
+
 GraphLink::Options real_graph_process() {
   GraphLink::Options options;
   options.python = std::getenv("RASK_TEST_PYTHON");
@@ -208,8 +210,10 @@ TEST_CASE("a client that leaves frees the child that is stuck in its graph", "[f
   GraphLink::Options options = real_graph_process();
   options.processes_max = 1;
   World world(std::move(options));
-  world.submit(1, 1, kProto + "ctime\nsleep\nM\x10\x27\x85R."s);
-  REQUIRE(world.run_until([&] { return world.hellos == 1; }));
+  world.submit(1, 1, kProto + "cos\nwrite\nK\x02" "C\x06" "begun\n\x86R0" + kSleep);
+  REQUIRE(world.run_until([&] {
+    return !world.log.empty() && world.log.back().find("begun") != std::string::npos;
+  }));
   world.submit(2, 1, kProto + kGraph);
   world.link().drop(SubmissionId(1));
   REQUIRE(world.run_until_ended(2));
@@ -221,7 +225,7 @@ TEST_CASE("a client that leaves frees the child that is stuck in its graph", "[f
 TEST_CASE("another client does not wait for an endless graph", "[frontend][python]") {
   if (!have_python()) return;
   World world(real_graph_process());
-  world.submit(1, 1, kProto + "ctime\nsleep\nM\x10\x27\x85R."s);
+  world.submit(1, 1, kProto + kSleep);
   world.submit(2, 2, kProto + kGraph);
   REQUIRE(world.run_until_ended(2));
   CHECK(world.heard[2].committed);
