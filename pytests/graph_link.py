@@ -23,6 +23,7 @@ from distributed.protocol.core import dumps as frames_of
 from distributed.protocol.serialize import Serialized, ToPickle, serialize, to_serialize
 
 PACKAGE = Path(__file__).resolve().parents[1] / "python"
+HERE = str(Path(__file__).resolve().parent)
 MEMFD_MIN = 1 << 20
 NONE = 0xFFFFFFFF
 
@@ -66,7 +67,8 @@ class Record:
         return bytes(self.own) + bytes(tail)
 
     def node(self, unpickler=pickle.Unpickler):
-        buffers = [self._answer.blobs[b] for b in self.buffers]
+        # Writable, as what a worker reads from a socket is.
+        buffers = [bytearray(self._answer.blobs[b]) for b in self.buffers]
         return unpickler(io.BytesIO(self.spec()), buffers=buffers).load()
 
 
@@ -76,7 +78,8 @@ class GraphProcess:
         self.sock = ours
         self._fds: list[int] = []
         env = dict(os.environ)
-        env["PYTHONPATH"] = os.pathsep.join([str(PACKAGE), env.get("PYTHONPATH", "")])
+        env["PYTHONPATH"] = os.pathsep.join([str(PACKAGE), HERE, env.get("PYTHONPATH", "")])
+        env["PYTHONHASHSEED"] = "0"  # dask's order depends on it
         fd = theirs.fileno()
         self.process = subprocess.Popen(
             [python, "-c", f"import os; os.dup2({fd}, 3); from rask.graph_process import main; main()"],
@@ -122,7 +125,7 @@ class GraphProcess:
         return self._next
 
     def send(self, header: dict, frames=()) -> None:
-        frames = [memoryview(f).cast("B") for f in frames]
+        frames = [m.cast("B") if (m := memoryview(f)).nbytes else b"" for f in frames]
         fds, listed = [], []
         for i, frame in enumerate(frames):
             if len(frame) >= MEMFD_MIN:

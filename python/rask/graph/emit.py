@@ -34,8 +34,20 @@ def _plain(key):
     raise TypeError(f"Unexpected key type {type(key)} (value: {key!r})")
 
 
-def pack_keys(keys) -> bytes:
+def pack_keys(keys: list) -> bytes:
+    if set(map(type, keys)) != {str}:
+        for key in keys:
+            _check(key)
     return msgpack.packb(keys, use_bin_type=True, default=_plain)
+
+
+def _check(key) -> None:
+    """What the scheduler would refuse as a key is the graph's fault, not ours."""
+    if type(key) is tuple:
+        for part in key:
+            _check(part)
+    elif not isinstance(key, (str, int, float, bytes)):
+        _plain(key)
 
 
 class Emitter:

@@ -109,6 +109,7 @@ class Functions:
     def __init__(self):
         self._importable: dict[int, bool] = {}
         self._data: dict[tuple[int, ...], bytes] = {}
+        self._spellings: dict[bytes, bytes] = {}
         self._alive: list = []
 
     def importable(self, obj) -> bool:
@@ -124,7 +125,9 @@ class Functions:
         found = self._data.get(key)
         if found is None:
             whole = objects[0] if len(objects) == 1 else objects
-            found = self._data[key] = dask_dumps(whole)
+            found = dask_dumps(whole)
+            # A lambda made anew for each task is the same bytes each time.
+            found = self._data[key] = self._spellings.setdefault(found, found)
         return found
 
     def pickled(self, node) -> tuple[bytes, list]:

@@ -96,6 +96,7 @@ class Templates:
         self._emitter = emitter
         self._tails: dict = {}
         self._functions: dict[int, bytes] = {}
+        self._spellings: dict[bytes, bytes] = {}
         self._alive: list = []  # what the ids in the dicts belong to
         self._large: dict[int, int] = {}  # id of an argument -> its pickled size
         self._constants: dict[int, bytes] = {}
@@ -124,7 +125,9 @@ class Templates:
         """Opcodes that push a function; pickled once per submission."""
         found = self._functions.get(id(value))
         if found is None:
-            found = self._functions[id(value)] = opcodes.embedded(value)
+            found = opcodes.embedded(value)
+            # A lambda made anew for each task is the same bytes each time.
+            found = self._functions[id(value)] = self._spellings.setdefault(found, found)
             self._alive.append(value)
         return found
 
@@ -162,7 +165,7 @@ class Templates:
     def _tail_of(self, node: Task, kinds: list) -> int:
         kwargs = node.kwargs
         same = (
-            id(node.func),
+            self.function(node.func),
             tuple(kinds),
             tuple((k, *_identity(v)) for k, v in kwargs.items()) if kwargs else None,
             node._data_producer,
