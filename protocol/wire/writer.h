@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <msgpack.hpp>
 #include <span>
 #include <string_view>
@@ -39,7 +40,14 @@ class MessageWriter {
   }
   void integer(std::int64_t value) { packer().pack_int64(value); }
   void uinteger(std::uint64_t value) { packer().pack_uint64(value); }
-  void real(double value) { packer().pack_double(value); }
+  //! Always a float: msgpack-cxx's packer would turn 1.0 into the int 1.
+  void real(double value) {
+    std::uint64_t bits;
+    std::memcpy(&bits, &value, 8);
+    char packed[9] = {'\xcb'};
+    for (int k = 0; k < 8; ++k) packed[1 + k] = static_cast<char>(bits >> (8 * (7 - k)));
+    frame0_.write(packed, sizeof packed);
+  }
   void boolean(bool value) { value ? packer().pack_true() : packer().pack_false(); }
   void nil() { packer().pack_nil(); }
   void key(KeyView key) { frame0_.write(key.bytes); }

@@ -275,6 +275,17 @@ TEST_CASE("numbers are written as Python would hold them", "[wire][writer]") {
   CHECK(types == std::vector<Type>{Type::integer, Type::floating, Type::floating, Type::integer});
 }
 
+TEST_CASE("a float stays a float", "[wire][writer]") {
+  MessageWriter writer;
+  for (const double value : {1.0, -0.25, 1e300}) {
+    writer.real(value);
+    Message message;
+    deliver(writer, message);
+    CHECK(message.root().is(Type::floating));
+    CHECK(message.root().as_double() == value);
+  }
+}
+
 TEST_CASE("every op has a name of its own", "[wire][ops]") {
   for (int k = 1; k <= static_cast<int>(Op::nanny_plugin_remove); ++k) {
     const auto op = static_cast<Op>(k);
