@@ -31,9 +31,9 @@ using protocol::Now;
 
 //! Dask's configuration as far as the core uses it; defaults are stock's.
 struct Config {
-  std::string address;  //!< our own, as peers and the scheduler write it
+  std::string address{};  //!< our own, as peers and the scheduler write it
   std::uint32_t nthreads = 1;
-  std::vector<std::pair<std::string, double>> resources;
+  std::vector<std::pair<std::string, double>> resources{};
   std::uint32_t transfer_incoming_count_limit = 50;
   std::uint64_t transfer_incoming_bytes_throttle_threshold = 10'000'000;
   std::uint64_t transfer_incoming_bytes_limit = kNoLimit;  //!< stock: 10 % of the memory limit

@@ -108,7 +108,7 @@ void ensure_computing(State& s) {
 
 void on_event(State& s, const ExecuteSuccess& e) {
   if (!end_execution(s, e.task)) {
-    s.offer(e.task, e.value, e.nbytes);
+    s.offer(s.tasks.has(e.task) ? e.task : TaskId{}, e.value, e.nbytes);
     return;
   }
   s.tasks[e.task].nbytes = e.nbytes;

@@ -84,7 +84,7 @@ class Validator {
       ++waiting_for;
       require(edge.waiter, "waits without being a waiter");
       const TaskState state = s_.tasks[edge.dependency].state;
-      require(state != memory && state != released && state != error,
+      require(state != memory && state != released,
               "waits for what nobody fetches or computes");
     }
     require(waiting_for == task.waiting_for_data, "miscounts what it waits for");
