@@ -4,7 +4,8 @@ Both live through the same random sequences; after each event their instructions
 content and order, and every few events their whole state. pytests/worker_core/oracle.py says how
 stock is made deterministic and lists the few intended differences.
 
-RASK_SEQUENCES (2000) and RASK_SEQUENCE_LENGTH (60) make it longer; RASK_SEQUENCE_SEED picks the first seed.
+RASK_SEQUENCES (2000) and RASK_SEQUENCE_LENGTH (60) make it longer; RASK_SEQUENCE_SEED (0) picks the
+first seed.
 Answers to: distributed/worker_state_machine.py, WorkerState.handle_stimulus.
 """
 
@@ -25,6 +26,8 @@ COUNT = int(os.environ.get("RASK_SEQUENCES", "2000"))
 LENGTH = int(os.environ.get("RASK_SEQUENCE_LENGTH", "60"))
 SEED = int(os.environ.get("RASK_SEQUENCE_SEED", "0"))
 
+pytestmark = pytest.mark.timeout(3600)
+
 
 @pytest.fixture(scope="module")
 def report() -> dict:
@@ -37,20 +40,18 @@ def report() -> dict:
         args = [str(DRIVER), str(SEED + job), str(COUNT), str(jobs), str(LENGTH)]
         command = [sys.executable, "-m", "worker_core.run", *args]
         processes.append(subprocess.Popen(command, cwd=HERE, stdout=subprocess.PIPE, text=True))
-    reports = []
-    for process in processes:
-        output, _ = process.communicate(timeout=3600)
-        assert process.returncode == 0
-        reports.append(json.loads(output))
-    return merge(reports)
+    try:
+        return merge([json.loads(process.communicate()[0]) for process in processes])
+    finally:
+        for process in processes:
+            process.kill()
 
 
 def merge(reports: list[dict]) -> dict:
-    out: dict = {"differences": [], "sequences": 0, "events": 0, "ended_by": {}, "seen": {}}
+    out: dict = {"ended_by": {}, "seen": {}}
+    for table in ("differences", "sequences", "events"):
+        out[table] = sum((one[table] for one in reports), start=type(reports[0][table])())
     for one in reports:
-        out["differences"] += one["differences"]
-        out["sequences"] += one["sequences"]
-        out["events"] += one["events"]
         for table in ("ended_by", "seen"):
             for name, count in one[table].items():
                 out[table][name] = out[table].get(name, 0) + count
@@ -64,30 +65,31 @@ def test_every_event_has_stocks_instructions_and_leaves_stocks_state(report):
 
 def test_few_sequences_end_because_stock_raises(report):
     ended = sum(report["ended_by"].values())
-    assert ended <= 0.25 * report["sequences"], report["ended_by"]
+    assert ended <= 0.02 * report["sequences"], report["ended_by"]
 
 
+QUEUED = "waiting ready constrained"
+RUNNING = "executing long-running"
+FETCHED = "fetch flight missing"
+CANCELLED = "cancelled(executing) cancelled(long-running) cancelled(flight)"
+RESUMED = "resumed(executing) resumed(long-running) resumed(flight)"
+ANY = f"unknown {QUEUED} {RUNNING} {FETCHED} memory error {CANCELLED} {RESUMED}"
+IN_FLIGHT = "flight cancelled(flight) resumed(flight)"
+IN_THREAD = f"{RUNNING} cancelled(executing) cancelled(long-running) resumed(executing)"
 REACHED = {
-    "compute-task": "unknown released waiting ready constrained executing long-running memory error fetch"
-    " flight missing cancelled(executing) cancelled(long-running) cancelled(flight) resumed(executing)"
-    " resumed(long-running) resumed(flight)",
-    "free-keys": "unknown waiting ready constrained executing long-running memory error fetch flight missing"
-    " cancelled(executing) cancelled(flight) resumed(executing) resumed(long-running) resumed(flight)",
-    "steal-request": "unknown waiting ready constrained executing long-running memory error fetch flight missing"
-    " cancelled(executing) cancelled(flight) resumed(executing) resumed(flight)",
-    "acquire-replicas": "unknown memory fetch flight missing error cancelled(executing) cancelled(long-running)"
-    " cancelled(flight) resumed(executing) resumed(flight)",
-    "gather-dep-success": "flight cancelled(flight) resumed(flight)",
-    "gather-dep-busy": "flight cancelled(flight) resumed(flight)",
-    "gather-dep-network-failure": "flight cancelled(flight) resumed(flight)",
-    "gather-dep-failure": "flight cancelled(flight) resumed(flight)",
-    "execute-success": "executing long-running cancelled(executing) cancelled(long-running)"
-    " resumed(executing) resumed(long-running)",
-    "execute-failure": "executing long-running cancelled(executing) cancelled(long-running)"
-    " resumed(executing) resumed(long-running)",
-    "reschedule": "executing long-running cancelled(executing) cancelled(long-running) resumed(executing)",
-    "secede": "executing long-running cancelled(executing) cancelled(long-running) resumed(executing)",
+    "compute-task": f"{ANY} released",
+    "free-keys": ANY,
+    "steal-request": ANY,
+    "acquire-replicas": f"unknown {FETCHED} memory error {CANCELLED} {RESUMED}",
     "remove-replicas": "memory",
+    "gather-dep-success": IN_FLIGHT,
+    "gather-dep-busy": IN_FLIGHT,
+    "gather-dep-network-failure": IN_FLIGHT,
+    "gather-dep-failure": IN_FLIGHT,
+    "execute-success": f"{IN_THREAD} resumed(long-running)",
+    "execute-failure": f"{IN_THREAD} resumed(long-running)",
+    "reschedule": IN_THREAD,
+    "secede": IN_THREAD,
 }
 
 

@@ -25,16 +25,22 @@ import distributed.collections as stock_collections
 import distributed.worker_state_machine as wsm
 
 DIFFERENCES = {
-    "conflict": "a compute-task for a key that is in `fetch`, `missing` or `error` and has dependencies that are"
-    " not here makes stock raise RecommendationsConflict; our core fetches them (the later"
+    "conflict": "a compute-task for a key in `fetch`, `missing` or `error` whose dependencies are not"
+    " here makes stock raise RecommendationsConflict; our core fetches them (the later"
     " recommendation wins)",
-    "actor": "a compute-task for an actor whose key is in `fetch`, `missing` or `error`: stock forgets that"
-    " it is an actor when it passes through `released`; our core does not (no instruction differs)",
-    "replica-in-use": "remove-replicas while a dependent runs: stock raises, our core keeps the value and"
-    " answers add-keys",
-    "scatter": "a value scattered onto a running task: stock's assertions fail; our core keeps the task running",
-    "cycle": "a compute-task whose dependency waits for the task itself: stock raises InvalidTransition;"
-    " our core notes it and goes on",
+    "actor": "a compute-task for an actor whose key is in `fetch`, `missing` or `error`: stock forgets"
+    " that it is an actor when it passes through `released`; our core does not (no instruction"
+    " differs)",
+    "replica-in-use": "remove-replicas while a dependent runs: stock raises; our core keeps the value"
+    " and answers add-keys",
+    "scatter": "a value scattered onto a task that runs or is in flight: stock's assertions fail or it"
+    " loses the value when the transfer ends; our core keeps the task running, or the value",
+    "released-outcome": "one settled task releases another whose transfer has just ended: stock asserts"
+    " that this cannot be; our core lets the value go",
+    "cancel-compute": "cancel-compute for a task that has dependents: stock asserts; our core takes it"
+    " back (no scheduler sends this message any more)",
+    "absurd": "a change that no transition leads to: stock raises InvalidTransition; our core notes it"
+    " and goes on",
 }
 
 

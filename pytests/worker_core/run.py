@@ -1,7 +1,7 @@
 """Makes sequences, runs them through the driver, prints what differed as JSON.
 
-python -m worker_core.run DRIVER FIRST_SEED COUNT STRIDE LENGTH, where seeds are FIRST_SEED, FIRST_SEED + STRIDE, …
-below FIRST_SEED + COUNT.
+python -m worker_core.run DRIVER FIRST COUNT STRIDE LENGTH
+runs the seeds FIRST, FIRST + STRIDE, … below FIRST + COUNT.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def answers_of(driver: str, sequences: list[Sequence]) -> list[list]:
 
 
 def show(sequence: Sequence, index: int, lines: list[str]) -> str:
-    history = [f"    {i}: {event} -> {sequence.instructions[i]}" for i, event in enumerate(sequence.events[:index])]
+    pairs = zip(sequence.events[:index], sequence.instructions)
+    history = [f"    {i}: {event} -> {did}" for i, (event, did) in enumerate(pairs)]
     head = f"seed {sequence.seed} differs at event {index}: {sequence.events[index]}"
     return "\n".join([head, *lines, f"  config {sequence.config}", *history[-25:]])
 

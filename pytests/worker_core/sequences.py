@@ -101,7 +101,7 @@ class Maker:
             (4, self.steal_request),
             (5, self.refresh_who_has),
             (2, self.remove_worker),
-            (1, self.cancel_compute),
+            (0.5, self.cancel_compute),
             (22, self.gather_done),
             (4, self.retry_busy_worker),
             (22, self.execute_done),
@@ -119,10 +119,9 @@ class Maker:
         while len(self.out.events) < self.length:
             event = self.rng.choices(makers, weights)[0]()
             if event is not None and not self.feed(event):
-                break
-        if self.out.events:
-            self.out.events[-1]["digest"] = True
-            self.out.facts[len(self.out.events) - 1] = self.last_facts
+                return self.out  # Stock raised half-way: its state is no yardstick.
+        self.out.events[-1]["digest"] = True
+        self.out.facts[len(self.out.events) - 1] = state_facts(self.state)
         return self.out
 
     def feed(self, event: dict) -> bool:
@@ -154,11 +153,10 @@ class Maker:
         return True
 
     def digest_event(self, event: dict) -> None:
-        self.last_facts = state_facts(self.state)
         index = len(self.out.events)
         event["digest"] = index % self.digest_every == 0
         if event["digest"]:
-            self.out.facts[index] = self.last_facts
+            self.out.facts[index] = state_facts(self.state)
 
     def follow(self, event: dict, instructions: list[list]) -> None:
         """Remembers which answers are still owed."""
@@ -178,9 +176,7 @@ class Maker:
                 self.busy.append(fields[0])
 
     def keys_of(self, event: dict) -> list[str]:
-        if event["op"] == "gather-dep-success":
-            return self.gathering[event["worker"]][0]
-        if event["op"].startswith("gather-dep"):
+        if event["op"].startswith("gather-dep-"):
             return self.gathering[event["worker"]][0]
         if "replicas" in event and event["op"] != "compute-task":
             return [key for key, *_ in event["replicas"]]

@@ -121,6 +121,7 @@ void cancelled_fetch(State& s, TaskId id, Task& task) {
 //! failed to compute.
 void take_other_way(State& s, TaskId id, Task& task) {
   const TaskState next = runs(task) ? fetch : waiting;
+  if (next == fetch) task.actor = false;
   s.end_activity(task);
   s.set_state(task, released);
   s.recommend(id, next);
