@@ -75,7 +75,8 @@ struct Executing {
 struct WorkerHeartbeat {
   WorkerId worker;
   std::uint64_t memory_rss = 0;
-  std::uint64_t spilled_bytes = 0;
+  std::uint64_t spilled_bytes = 0;   //!< spilled_bytes.disk
+  std::uint64_t spilled_memory = 0;  //!< spilled_bytes.memory
   double bandwidth = 0;  //!< bytes/s measured by this worker's transfers; 0: none since last time
   std::span<const Executing> executing;
 };

@@ -20,6 +20,8 @@
 
 namespace scheduler {
 
+__extension__ typedef __int128 Wide;  //!< sums of nanoseconds over any number of tasks
+
 inline constexpr int kStartStopKinds = 6;
 using StateCounts = std::array<std::uint64_t, kTaskStates>;  //!< indexed by TaskState
 
@@ -39,7 +41,7 @@ struct TaskPrefix : TaskCollection {
   double max_exec_time = -1;         //!< longest time a task was seen running
   std::uint64_t suspicious = 0;
   StateCounts state_counts{};        //!< how often each state was entered
-  std::vector<TaskGroup*> groups;    //!< in order of creation
+  std::vector<TaskGroup*> groups;
   // Ledger of Occupancy: what processing tasks of this prefix are counted with.
   std::int64_t estimate_ns = 0;
   std::uint64_t processing = 0;
@@ -47,10 +49,12 @@ struct TaskPrefix : TaskCollection {
   std::vector<TaskId> unknown_duration;  //!< stealable at a level guessed without a measurement
 };
 
-struct TaskGroup : TaskCollection {
+struct TaskGroup : TaskCollection, std::enable_shared_from_this<TaskGroup> {
   TaskPrefix* prefix = nullptr;
+  std::size_t place = 0;                 //!< in the prefix's groups
   //! Shares, because stock counts the tasks of groups that are gone.
   absl::flat_hash_set<std::shared_ptr<TaskGroup>> dependencies;
+  const TaskGroup* last_dependency = nullptr;  //!< the newest of `dependencies`
   WorkerId last_worker;                  //!< co-assignment of root-ish tasks without queueing
   std::int64_t last_worker_tasks_left = 0;
   double start = 0;                      //!< first computation began (Unix seconds); 0: none yet

@@ -23,6 +23,7 @@
 #include "scheduler/core/actions.h"
 #include "scheduler/core/config.h"
 #include "scheduler/core/group.h"
+#include "scheduler/core/names.h"
 #include "scheduler/core/story.h"
 #include "scheduler/core/submission.h"
 #include "scheduler/core/task_queue.h"
@@ -55,16 +56,16 @@ struct State {
   std::vector<std::unique_ptr<Worker>> workers;        //!< by id; null: never was, or swept
   std::vector<WorkerId> living;                        //!< in order of arrival
   std::vector<WorkerId> by_rank;                       //!< sorted by address
-  absl::flat_hash_map<std::string, WorkerId> addresses;
-  absl::flat_hash_map<std::string, WorkerId> aliases;  //!< canonical bytes of the worker's name
-  absl::flat_hash_map<std::string, std::uint32_t> hosts;  //!< host -> living workers there
+  NameMap<WorkerId> addresses;
+  NameMap<WorkerId> aliases;  //!< canonical bytes of the worker's name
+  NameMap<std::uint32_t> hosts;  //!< host -> living workers there
   WorkerSet running, idle, open, saturated;            //!< open: has a free slot
   std::vector<WorkerId> dead;                          //!< lost in this step
   std::vector<std::unique_ptr<Client>> clients;        //!< by id
   std::vector<ClientId> present;                       //!< clients in order of arrival
   ClientId fire_and_forget;
-  absl::flat_hash_map<std::string, std::shared_ptr<TaskGroup>> groups;
-  absl::flat_hash_map<std::string, std::unique_ptr<TaskPrefix>> prefixes;
+  NameMap<std::shared_ptr<TaskGroup>> groups;
+  NameMap<std::unique_ptr<TaskPrefix>> prefixes;
   TaskQueue queue;
   std::map<std::uint32_t, Unrunnable> unrunnable;      //!< by ticket, so in order of arrival
   absl::flat_hash_set<TaskId> replicated;              //!< tasks with more than one replica
@@ -75,7 +76,7 @@ struct State {
   // ---- ledgers --------------------------------------------------------------------------------
   std::uint64_t total_nthreads = 0;
   std::uint64_t total_memory = 0;
-  std::int64_t total_compute_ns = 0;    //!< of all processing tasks
+  Wide total_compute_ns = 0;            //!< of all processing tasks
   std::uint64_t total_network_bytes = 0;
   std::uint64_t estimates_version = 0;  //!< grows when any prefix's estimate changes
   double bandwidth;
@@ -93,7 +94,7 @@ struct State {
   Actions* out = nullptr;
   std::vector<TaskId> recommendations;  //!< a stack; the target is Task::recommended
   std::vector<SendCompute> computes;    //!< sent at the end of the step, if still true
-  bool work_left = false;               //!< ask for a Turn
+  bool turn_wanted = false;             //!< a Turn has been asked for and is still to come
   std::deque<ClientId> leaving;         //!< clients whose wants are being let go
 
   // ---- read side ------------------------------------------------------------------------------
@@ -106,7 +107,8 @@ struct State {
   TaskId find(KeyView key) const;
   bool visible(const Task& task) const;
   std::string_view type_name(std::uint32_t type) const { return type_names_[type]; }
-  double occupancy(const Worker& worker) const;  //!< seconds of expected work
+  double occupancy(const Worker& worker) const;  //!< seconds of expected work; O(its prefixes)
+  double occupancy(Worker& worker);              //!< the same, from the ledger
   double total_occupancy() const;
   double estimate(const TaskPrefix& prefix) const;  //!< seconds a task is expected to run
   std::uint64_t size_of(const Task& task) const {   //!< nbytes, or the default if unknown
@@ -124,6 +126,7 @@ struct State {
   void join_group(Task& task, TaskState state);  //!< a new task; finds or makes its family
   void leave_group(Task& task);                  //!< a forgotten task has left the table
   void unjoin_group(Task& task);                 //!< a staged task that never was
+  void forget_families();                        //!< restart: all groups and prefixes
   void bury(TaskId id);
   std::uint32_t type_id(std::string_view name);
   void set_nbytes(Task& task, std::uint64_t nbytes);
@@ -164,6 +167,12 @@ struct State {
   void emit(A&& action) {
     out->emplace_back(std::forward<A>(action));
   }
+  //! To a client, unless it has left.
+  template <class A>
+  void tell(A&& action) {
+    const Client* listener = client(action.client);
+    if (listener != nullptr && !listener->leaving) emit(std::forward<A>(action));
+  }
 
  private:
   void count_load(Worker& worker, TaskPrefix& prefix, int change);
@@ -173,7 +182,7 @@ struct State {
   TaskGroup& family_of(KeyView key);
 
   std::vector<std::string> type_names_{std::string()};
-  absl::flat_hash_map<std::string, std::uint32_t> type_ids_;
+  NameMap<std::uint32_t> type_ids_;
   std::string memo_head_;                  //!< start of the last string key; see family_of
   TaskGroup* memo_group_ = nullptr;
 };

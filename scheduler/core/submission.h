@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "scheduler/core/task.h"
@@ -30,7 +31,6 @@ struct Submission {
   bool append = false;
   bool closed = false;                //!< no more slices will come
   bool committed = false;             //!< its tasks are visible
-  bool lost = false;                  //!< refers to a key nobody knows
   Phase phase = Phase::open;
   double generation = 0;
   std::vector<TaskId> keys;           //!< by number
@@ -43,6 +43,10 @@ struct Submission {
   std::vector<TaskRecord> kept;       //!< records of tasks that somebody else made
   std::uint64_t unrecorded = 0;       //!< fresh tasks without a record so far
   bool sorted = true;                 //!< `fresh` is in priority order
+  Priority last_priority;             //!< of the newest in `fresh`
+  std::vector<std::pair<Priority, TaskId>> by_priority;  //!< a heap, if it is not
+  AnnotationsRef last_annotations;    //!< siblings share them ...
+  RestrictionsRef last_restrictions;  //!< ... and what they resolve to
   std::size_t cursor = 0;             //!< progress of the phase
 };
 

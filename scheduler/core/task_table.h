@@ -39,6 +39,7 @@ class TaskTable {
   void clear();
   //! Frees a piece of a cleared table; false when nothing is left.
   bool free_old_chunk();
+  bool has_old_chunks() const { return !old_.empty(); }
 
   std::size_t size() const { return size_; }  //!< without the buried
   std::size_t buried() const { return buried_.size(); }

@@ -18,10 +18,9 @@
 
 #include "protocol/base/time.h"
 #include "scheduler/core/events.h"
+#include "scheduler/core/group.h"
 
 namespace scheduler {
-
-struct TaskPrefix;
 
 inline constexpr int kStealLevels = 15;
 
@@ -50,7 +49,8 @@ struct Worker {
 
   // ---- from heartbeats ----
   std::uint64_t memory_rss = 0;
-  std::uint64_t spilled_bytes = 0;
+  std::uint64_t spilled_bytes = 0;   //!< on disk
+  std::uint64_t spilled_memory = 0;  //!< what those bytes took in memory
   std::uint64_t unmanaged_old = 0;
   std::vector<std::pair<protocol::Duration, std::uint64_t>> unmanaged_history;
 
@@ -60,7 +60,7 @@ struct Worker {
     std::int64_t estimate_ns = 0;  //!< the estimate `compute_ns` holds for each of them
   };
   absl::flat_hash_map<TaskPrefix*, PrefixLoad> load;
-  std::int64_t compute_ns = 0;     //!< sum of count x estimate over `load`
+  Wide compute_ns = 0;             //!< sum of count x estimate over `load`
   std::uint64_t load_version = 0;
   struct Fetch {
     std::uint32_t tasks = 0;       //!< processing tasks that need it

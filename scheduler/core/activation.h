@@ -1,0 +1,26 @@
+//! The work of a submission after its commit, or after its end, in slices.
+//!
+//! culling: tasks that no wanted key needs are taken out (stock never makes them);
+//! activating: the others begin, in order of priority; unpinning: tasks of others are let go;
+//! dropping: what was staged is forgotten.
+#pragma once
+
+#include "scheduler/core/state.h"
+
+namespace scheduler {
+
+inline constexpr std::uint32_t kSliceBudget = 4096;  //!< tasks handled in one step
+
+//! Does up to `budget` units for this submission; true when it is done and may be erased.
+bool continue_submission(State& state, Submission& graph, std::uint32_t& budget);
+
+//! The submission waits for a turn, not for its next slice.
+bool has_work(const Submission& graph);
+
+//! Begins to forget everything the submission staged, and its client's wants of it.
+void drop(State& state, Submission& graph);
+
+//! Makes a staged task a bare key again: no spec, no inputs. It may end here if nobody refers to it.
+void strip(State& state, TaskId id);
+
+}  // namespace scheduler

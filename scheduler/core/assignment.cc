@@ -1,0 +1,91 @@
+#include "scheduler/core/assignment.h"
+
+#include "scheduler/core/placement.h"
+#include "scheduler/core/stealing.h"
+#include "scheduler/core/transitions.h"
+
+namespace scheduler {
+
+namespace {
+
+//! Its inputs are larger than the worker: sending the task would only kill the worker.
+bool too_large(const State& state, const Task& task, const Worker& worker, std::uint64_t& bytes) {
+  if (worker.memory_limit == 0 || !state.config.memory_terminate) return false;
+  for (const Edge& edge : task.dependencies) {
+    bytes += static_cast<std::uint64_t>(std::max<std::int64_t>(state.tasks[edge.task].nbytes, 0));
+  }
+  return bytes > worker.memory_limit;
+}
+
+void send(State& state, TaskId id, const Worker& worker) {
+  Task& task = state.tasks[id];
+  task.run = RunId(state.next_run++);
+  task.compute_pending = true;
+  state.computes.push_back(SendCompute{worker.id, id, task.run});
+}
+
+}  // namespace
+
+void assign(State& state, TaskId id, Worker& worker) {
+  Task& task = state.tasks[id];
+  state.add_to_processing(id, worker);
+  state.set_state(task, TaskState::processing);
+  state.check_idle_saturated(worker);
+  ++state.n_tasks;
+  if (task.actor) state.add_actor(worker, id);
+  std::uint64_t bytes = 0;
+  if (too_large(state, task, worker, bytes)) {
+    auto error = std::make_shared<TaskError>();
+    error->failed = task.key_ref;
+    error->own.kind = OwnError::Kind::memory_limit;
+    error->own.worker = worker.address;
+    error->own.input_bytes = bytes;
+    error->own.memory_limit = worker.memory_limit;
+    error->own.is_final = task.dependents.empty();
+    return to_erred(state, id, std::move(error), WorkerId());
+  }
+  make_stealable(state, id);
+  send(state, id, worker);
+}
+
+void reassign(State& state, TaskId id, Worker& thief) {
+  Task& task = state.tasks[id];
+  Worker& victim = state.worker(task.processing_on);
+  forget_theft(state, id);
+  make_unstealable(state, id);
+  state.remove_from_processing(id, victim);
+  state.add_to_processing(id, thief);
+  if (task.actor) {
+    state.remove_actor(victim, id);
+    state.add_actor(thief, id);
+  }
+  make_stealable(state, id);
+  send(state, id, thief);
+}
+
+bool leave_processing(State& state, TaskId id) {
+  Task& task = state.tasks[id];
+  Worker& worker = state.worker(task.processing_on);
+  const bool told = !task.compute_pending;
+  task.compute_pending = false;
+  forget_theft(state, id);
+  make_unstealable(state, id);
+  state.remove_from_processing(id, worker);
+  if (!state.has_worker(worker.id)) return false;
+  state.check_idle_saturated(worker);
+  return told;
+}
+
+void leave_queue(State& state, TaskId id) {
+  Task& task = state.tasks[id];
+  task.processing_place = 0;  // the ticket in the queue no longer matches
+  state.queue.leave();
+}
+
+void leave_unrunnable(State& state, TaskId id) {
+  Task& task = state.tasks[id];
+  state.unrunnable.erase(task.processing_place);
+  task.processing_place = 0;
+}
+
+}  // namespace scheduler

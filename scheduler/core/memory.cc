@@ -1,0 +1,96 @@
+//! Results that appear: the way into the state memory.
+#include <algorithm>
+
+#include "scheduler/core/assignment.h"
+#include "scheduler/core/stealing.h"
+#include "scheduler/core/transitions.h"
+
+namespace scheduler {
+
+namespace {
+
+//! Dependents that waited for this task alone may run, the most urgent first.
+void wake_dependents(State& state, Task& task) {
+  absl::InlinedVector<TaskId, 8> ready;
+  for (const Edge& edge : task.dependents) {
+    Task& dependent = state.tasks[edge.task];
+    Edge& there = state.other_end_of_dependent(edge);
+    if (!there.flag) continue;
+    state.set_waiting_on(dependent, there, false);
+    if (dependent.waiting_on == 0) ready.push_back(edge.task);
+  }
+  if (ready.size() > 1) {  // the last recommendation is taken first
+    std::stable_sort(ready.begin(), ready.end(), [&](TaskId a, TaskId b) {
+      return state.tasks[b].priority < state.tasks[a].priority;
+    });
+  }
+  for (const TaskId id : ready) recommend(state, id, TaskState::processing);
+}
+
+void let_inputs_go(State& state, Task& task) {
+  for (const Edge& edge : task.dependencies) {
+    Task& input = state.tasks[edge.task];
+    state.set_waiter(input, state.other_end_of_dependency(edge), false);
+    if (!input.needed()) recommend(state, edge.task, TaskState::released);
+  }
+}
+
+}  // namespace
+
+void to_memory(State& state, TaskId id, const TaskFinished& done) {
+  Task& task = state.tasks[id];
+  TaskGroup& group = *task.group;
+  for (const StartStop& span : done.startstops) state.add_duration(group, span);
+  state.set_nbytes(task, done.nbytes);
+  leave_processing(state, id);
+  durations_known(state, *group.prefix);
+
+  state.add_replica(id, done.worker);
+  wake_dependents(state, task);
+  let_inputs_go(state, task);
+  if (!task.needed()) {
+    recommend(state, id, TaskState::released);
+  } else {
+    for (const Want& want : task.who_wants) {
+      state.tell(ReportInMemory{want.client, id, done.type});
+    }
+  }
+  state.set_state(task, TaskState::memory);
+  task.type = state.type_id(done.type_name);
+  if (task.type != 0) {
+    ++group.types[task.type];
+    ++group.prefix->types[task.type];
+  }
+  if (state.fire_and_forget.valid()) release_want(state, state.fire_and_forget, id);
+}
+
+void appear_in_memory(State& state, TaskId id, const std::vector<WorkerId>& holders) {
+  Task& task = state.tasks[id];
+  const WorkerId busy = task.processing_on;
+  switch (task.state) {
+    case TaskState::memory: break;
+    case TaskState::processing:
+      // The worker may go on computing what is now superfluous, unless the data is on it.
+      if (leave_processing(state, id) &&
+          std::find(holders.begin(), holders.end(), busy) == holders.end()) {
+        state.emit(SendFree{busy, id});
+      }
+      break;
+    case TaskState::queued: leave_queue(state, id); break;
+    case TaskState::no_worker: leave_unrunnable(state, id); break;
+    case TaskState::erred: transition(state, id, TaskState::released); break;
+    default: break;
+  }
+  for (const WorkerId holder : holders) state.add_replica(id, holder);
+  if (task.state == TaskState::memory) return;
+  state.clear_waiting_on(task);
+  let_inputs_go(state, task);
+  for (Edge& edge : task.dependents) {  // as validate() demands of a task in memory
+    const TaskState other = state.tasks[edge.task].state;
+    state.set_waiter(task, edge, other == TaskState::waiting || other == TaskState::staged);
+  }
+  wake_dependents(state, task);
+  state.set_state(task, TaskState::memory);
+}
+
+}  // namespace scheduler

@@ -1,0 +1,151 @@
+#include <cmath>
+
+#include "scheduler/core/assignment.h"
+#include "scheduler/core/handlers.h"
+#include "scheduler/core/stealing.h"
+#include "scheduler/core/transitions.h"
+
+namespace scheduler {
+
+namespace {
+
+Key copy_of(KeyView key) { return Key{std::string(key.bytes)}; }
+
+//! A result that arrived for a run we did not ask for (any more).
+void on_stale_finish(State& state, const TaskFinished& done, TaskId id) {
+  if (state.tasks[id].processing_on == done.worker) {
+    // The worker we count on went on with an earlier, cancelled attempt and will not start the
+    // newer one. Begin again: ignoring this would leave the task waiting for ever.
+    recommend(state, id, TaskState::released);
+  } else {
+    // Storing it could pair this task with another run's bytes.
+    state.emit(SendFree{done.worker, id});
+  }
+}
+
+void add_replica_if_in_memory(State& state, WorkerId worker, KeyView key) {
+  const TaskId id = state.find(key);
+  if (id.valid() && state.tasks[id].state == TaskState::memory) {
+    state.add_replica(id, worker);
+  } else {
+    state.emit(SendRemoveReplica{worker, copy_of(key)});
+  }
+}
+
+}  // namespace
+
+void on_finished(State& state, const TaskFinished& done) {
+  if (!state.has_worker(done.worker)) return;
+  const TaskId id = state.find(done.key);
+  if (!id.valid()) return state.emit(SendFreeUnknown{done.worker, copy_of(done.key)});
+  switch (state.tasks[id].state) {
+    case TaskState::staged:
+    case TaskState::released:
+    case TaskState::queued:
+    case TaskState::no_worker:
+    case TaskState::erred: state.emit(SendFree{done.worker, id}); break;
+    case TaskState::waiting:
+      // The run of a waiting task is over, whatever its number: the cancellation is on its way.
+      if (state.tasks[id].run != done.run) state.emit(SendFree{done.worker, id});
+      break;
+    case TaskState::processing:
+      if (state.tasks[id].run != done.run || state.tasks[id].processing_on != done.worker) {
+        on_stale_finish(state, done, id);
+      } else {
+        to_memory(state, id, done);
+      }
+      break;
+    case TaskState::memory:
+      if (state.tasks[id].run != done.run) {
+        state.emit(SendFree{done.worker, id});
+      } else {
+        add_replica_if_in_memory(state, done.worker, done.key);
+      }
+      break;
+    case TaskState::forgotten: break;
+  }
+  run_transitions(state);
+  fill_slots(state);
+}
+
+void on_erred(State& state, const TaskErred& erred) {
+  if (!state.has_worker(erred.worker)) return;
+  const TaskId id = state.find(erred.key);
+  if (!id.valid() || state.tasks[id].state != TaskState::processing) return;
+  Task& task = state.tasks[id];
+  if (task.run != erred.run || task.processing_on != erred.worker) {
+    if (task.processing_on == erred.worker) recommend(state, id, TaskState::released);
+  } else if (task.retries > 0) {
+    --task.retries;
+    transition(state, id, TaskState::waiting);
+  } else {
+    auto error = std::make_shared<TaskError>();
+    error->failed = task.key_ref;
+    error->exception = erred.exception;
+    error->traceback = erred.traceback;
+    error->exception_text = erred.exception_text;
+    error->traceback_text = erred.traceback_text;
+    to_erred(state, id, std::move(error), erred.worker);
+  }
+  run_transitions(state);
+  fill_slots(state);
+}
+
+void on_replicas_added(State& state, const ReplicasAdded& added) {
+  if (!state.has_worker(added.worker)) return;
+  for (const KeyView key : added.keys) add_replica_if_in_memory(state, added.worker, key);
+}
+
+void on_replica_dropped(State& state, const ReplicaDropped& dropped) {
+  const TaskId id = state.find(dropped.key);
+  if (!id.valid() || !state.has_worker(dropped.worker) || !state.tasks[id].on(dropped.worker)) {
+    return;
+  }
+  state.remove_replica(id, dropped.worker);
+  if (!state.tasks[id].who_has.empty()) return;
+  recommend(state, id, TaskState::released);
+  run_transitions(state);
+  fill_slots(state);
+}
+
+void on_who_has_requested(State& state, const WhoHasRequested& request) {
+  if (!state.has_worker(request.worker)) return;
+  SendRefreshWhoHas known{request.worker, {}};
+  for (const KeyView key : request.keys) {
+    if (const TaskId id = state.find(key); id.valid()) known.tasks.push_back(id);
+  }
+  if (!known.tasks.empty()) state.emit(std::move(known));
+  for (const KeyView key : request.keys) {
+    if (!state.find(key).valid()) state.emit(SendFreeUnknown{request.worker, copy_of(key)});
+  }
+}
+
+void on_seceded(State& state, const TaskSeceded& seceded) {
+  if (!state.has_worker(seceded.worker)) return;
+  const TaskId id = state.find(seceded.key);
+  if (!id.valid()) return;
+  Task& task = state.tasks[id];
+  if (task.processing_on != seceded.worker || task.run != seceded.run || task.long_running) return;
+  make_unstealable(state, id);
+  if (seceded.compute_seconds >= 0 && std::isfinite(seceded.compute_seconds)) {
+    TaskPrefix& prefix = *task.group->prefix;
+    prefix.duration_average = prefix.duration_average < 0
+                                  ? seceded.compute_seconds
+                                  : (prefix.duration_average + seceded.compute_seconds) / 2;
+    state.refresh_estimate(prefix);
+  }
+  Worker& worker = state.worker(seceded.worker);
+  state.set_long_running(task, worker);
+  state.check_idle_saturated(worker);
+  fill_slots(state);
+}
+
+void on_rescheduled(State& state, const TaskRescheduled& rescheduled) {
+  const TaskId id = state.find(rescheduled.key);
+  if (!id.valid() || state.tasks[id].processing_on != rescheduled.worker) return;
+  recommend(state, id, TaskState::released);
+  run_transitions(state);
+  fill_slots(state);
+}
+
+}  // namespace scheduler

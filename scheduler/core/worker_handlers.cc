@@ -1,0 +1,246 @@
+#include <algorithm>
+#include <cmath>
+
+#include "scheduler/core/assignment.h"
+#include "scheduler/core/handlers.h"
+#include "scheduler/core/placement.h"
+#include "scheduler/core/shuffle.h"
+#include "scheduler/core/transitions.h"
+
+namespace scheduler {
+
+namespace {
+
+void refresh_no_workers_since(State& state) {
+  if (!state.running.empty() || (state.queue.empty() && state.unrunnable.empty())) {
+    state.no_workers_since.reset();
+  } else if (!state.no_workers_since) {
+    state.no_workers_since = state.now.mono;
+  }
+}
+
+//! no-worker tasks that this worker can take, most urgent first.
+void offer_unrunnable(State& state, const Worker& worker) {
+  std::vector<TaskId> runnable;
+  for (const auto& [ticket, entry] : state.unrunnable) {
+    const auto valid = valid_workers(state, state.tasks[entry.task]);
+    if (!valid || std::binary_search(valid->begin(), valid->end(), worker.rank)) {
+      runnable.push_back(entry.task);
+    }
+  }
+  std::stable_sort(runnable.begin(), runnable.end(), [&](TaskId a, TaskId b) {
+    return state.tasks[b].priority < state.tasks[a].priority;
+  });
+  for (const TaskId id : runnable) recommend(state, id, TaskState::processing);
+  run_transitions(state);
+}
+
+void start_using(State& state, Worker& worker) {
+  state.running.set(worker.rank, true);
+  state.check_idle_saturated(worker);
+  offer_unrunnable(state, worker);
+  fill_slots(state);
+}
+
+void stop_using(State& state, Worker& worker) {
+  state.running.set(worker.rank, false);
+  state.set_membership(worker, false, false, false);
+}
+
+void erase(std::vector<WorkerId>& from, WorkerId id) {
+  from.erase(std::remove(from.begin(), from.end(), id), from.end());
+}
+
+void strike_off(State& state, Worker& worker) {
+  state.total_nthreads -= worker.nthreads;
+  state.total_memory -= worker.memory_limit;
+  state.addresses.erase(worker.address);
+  const auto alias = state.aliases.find(worker.name.bytes);
+  if (alias != state.aliases.end() && alias->second == worker.id) state.aliases.erase(alias);
+  if (--state.hosts[worker.host] == 0) state.hosts.erase(worker.host);
+  erase(state.living, worker.id);
+  worker.status = WorkerStatus::closed;
+  state.rank_workers();
+  state.dead.push_back(worker.id);
+}
+
+//! The task took this worker with it. True if that was once too often.
+bool killed_too_many(State& state, TaskId id, const Worker& worker) {
+  Task& task = state.tasks[id];
+  ++task.suspicious;
+  ++task.group->prefix->suspicious;
+  if (task.suspicious <= state.config.allowed_failures) return false;
+  auto error = std::make_shared<TaskError>();
+  error->failed = task.key_ref;
+  error->own.kind = OwnError::Kind::killed_worker;
+  error->own.worker = worker.address;
+  error->own.allowed_failures = state.config.allowed_failures;
+  state.emit(Note{Note::Kind::task_killed_workers, Key{std::string(task.key().bytes)}});
+  to_erred(state, id, std::move(error), WorkerId());
+  return true;
+}
+
+void lose_processing(State& state, const Worker& worker, bool expected) {
+  const std::vector<TaskId> processing = worker.processing;
+  for (const TaskId id : processing) {
+    if (expected || !killed_too_many(state, id, worker)) {
+      recommend(state, id, TaskState::released);
+    }
+  }
+}
+
+void lose_replicas(State& state, const Worker& worker) {
+  const std::vector<TaskId> held = worker.has_what;
+  for (const TaskId id : held) {
+    const Task& task = state.tasks[id];
+    state.remove_replica(id, worker.id);
+    const bool was_actor =
+        task.actor && std::find(worker.actors.begin(), worker.actors.end(), id) != worker.actors.end();
+    if (was_actor) {
+      recommend(state, id, TaskState::erred);
+    } else if (task.who_has.empty()) {
+      recommend(state, id, task.spec ? TaskState::released : TaskState::forgotten);
+    }
+  }
+}
+
+//! Separates memory that has been there for long from memory that may be gone soon.
+void track_unmanaged(State& state, Worker& worker) {
+  const Duration horizon =
+      state.now.mono - Duration::seconds(state.config.memory_recent_to_old);
+  auto& history = worker.unmanaged_history;
+  const auto fresh = std::find_if(history.begin(), history.end(),
+                                  [&](const auto& entry) { return entry.first >= horizon; });
+  history.erase(history.begin(), fresh);
+  const std::uint64_t managed = worker.nbytes - std::min(worker.nbytes, worker.spilled_memory);
+  const std::uint64_t size = worker.memory_rss - std::min(worker.memory_rss, managed);
+  history.emplace_back(state.now.mono, size);
+  worker.unmanaged_old = size;
+  for (const auto& entry : history) {
+    worker.unmanaged_old = std::min(worker.unmanaged_old, entry.second);
+  }
+}
+
+}  // namespace
+
+void on_worker_added(State& state, const WorkerAdded& added) {
+  if (!added.worker.valid() || state.addresses.contains(added.address) ||
+      (added.worker.value < state.workers.size() && state.workers[added.worker.value])) {
+    return;
+  }
+  if (state.workers.size() <= added.worker.value) state.workers.resize(added.worker.value + 1);
+  auto made = std::make_unique<Worker>();
+  Worker& worker = *made;
+  worker.id = added.worker;
+  worker.address = added.address;
+  worker.host = added.host;
+  worker.name = added.name;
+  worker.nthreads = std::max<std::uint32_t>(added.nthreads, 1);
+  worker.memory_limit = added.memory_limit;
+  worker.rask = added.rask;
+  worker.resources = added.resources;
+  for (const auto& [name, amount] : added.resources) worker.used_resources.emplace_back(name, 0);
+  state.workers[added.worker.value] = std::move(made);
+  state.living.push_back(worker.id);
+  state.addresses.emplace(worker.address, worker.id);
+  state.aliases.try_emplace(worker.name.bytes, worker.id);
+  ++state.hosts[worker.host];
+  state.total_nthreads += worker.nthreads;
+  state.total_memory += worker.memory_limit;
+  state.rank_workers();
+}
+
+void on_worker_status(State& state, const WorkerStatusChanged& changed) {
+  if (!state.has_worker(changed.worker) || changed.status == WorkerStatus::closed) return;
+  Worker& worker = state.worker(changed.worker);
+  if (worker.status == changed.status) return;
+  worker.status = changed.status;
+  if (worker.running()) {
+    start_using(state, worker);
+  } else {
+    stop_using(state, worker);
+  }
+  refresh_no_workers_since(state);
+}
+
+void on_worker_lost(State& state, const WorkerLost& lost) {
+  if (!state.has_worker(lost.worker)) return;
+  Worker& worker = state.worker(lost.worker);
+  strike_off(state, worker);
+  lose_processing(state, worker, lost.expected);
+  lose_replicas(state, worker);
+  run_transitions(state);
+  shuffle_worker_lost(state, worker);
+  refresh_no_workers_since(state);
+  fill_slots(state);
+  if (!state.living.empty()) state.emit(AnnounceWorkerGone{lost.worker});
+}
+
+void on_heartbeat(State& state, const WorkerHeartbeat& beat) {
+  if (!state.has_worker(beat.worker)) return;
+  Worker& worker = state.worker(beat.worker);
+  if (beat.bandwidth > 0 && std::isfinite(beat.bandwidth)) {
+    const double fraction = 1.0 / static_cast<double>(state.living.size());
+    state.bandwidth = state.bandwidth * (1 - fraction) + beat.bandwidth * fraction;
+  }
+  for (const Executing& running : beat.executing) {
+    const TaskId id = state.find(running.key);
+    if (!id.valid() || !(running.seconds >= 0)) continue;
+    TaskPrefix& prefix = *state.tasks[id].group->prefix;
+    prefix.max_exec_time = std::max(prefix.max_exec_time, running.seconds);
+    if (running.seconds > 2 * prefix.duration_average) prefix.duration_average = -1;
+    state.refresh_estimate(prefix);
+  }
+  worker.memory_rss = beat.memory_rss;
+  worker.spilled_bytes = beat.spilled_bytes;
+  worker.spilled_memory = beat.spilled_memory;
+  track_unmanaged(state, worker);
+}
+
+void on_resources(State& state, const WorkerResourcesSet& set) {
+  if (!state.has_worker(set.worker)) return;
+  Worker& worker = state.worker(set.worker);
+  for (const auto& [name, amount] : set.resources) {
+    const auto same = [&](const auto& entry) { return entry.first == name; };
+    const auto found = std::find_if(worker.resources.begin(), worker.resources.end(), same);
+    if (found != worker.resources.end()) {
+      found->second = amount;
+      continue;
+    }
+    worker.resources.emplace_back(name, amount);
+    worker.used_resources.emplace_back(name, 0);
+  }
+  if (worker.running()) start_using(state, worker);
+}
+
+void check_no_workers_timeout(State& state) {
+  if (state.config.no_workers_timeout <= 0) return;
+  refresh_no_workers_since(state);
+  const Duration limit = Duration::seconds(state.config.no_workers_timeout);
+  const auto fail = [&](TaskId id, OwnError::Kind kind) {
+    auto error = std::make_shared<TaskError>();
+    error->failed = state.tasks[id].key_ref;
+    error->own.kind = kind;
+    error->own.timeout = state.config.no_workers_timeout;
+    to_erred(state, id, std::move(error), WorkerId());
+  };
+  std::vector<std::pair<TaskId, OwnError::Kind>> late;
+  for (const auto& [ticket, entry] : state.unrunnable) {
+    if (state.now.mono <= entry.since + limit) break;
+    const bool unfit = !state.no_workers_since || *state.no_workers_since >= entry.since;
+    late.emplace_back(entry.task,
+                      unfit ? OwnError::Kind::no_valid_worker : OwnError::Kind::no_worker);
+  }
+  if (state.no_workers_since && state.now.mono > *state.no_workers_since + limit) {
+    std::vector<TaskId> queued;
+    state.queue.for_each([&](TaskId id) { queued.push_back(id); });
+    for (const TaskId id : queued) late.emplace_back(id, OwnError::Kind::no_worker);
+  }
+  for (const auto& [id, kind] : late) {
+    const TaskState now = state.tasks[id].state;
+    if (now == TaskState::no_worker || now == TaskState::queued) fail(id, kind);
+  }
+  run_transitions(state);
+}
+
+}  // namespace scheduler
