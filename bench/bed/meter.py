@@ -32,13 +32,6 @@ def cpu_seconds(pid: int) -> float:
         return 0.0
 
 
-def kernel_share(pid: int) -> tuple[float, float]:
-    """(user, kernel) seconds of one process, in the coarse ticks of /proc."""
-    with open(f"/proc/{pid}/stat") as f:
-        fields = f.read().rpartition(")")[2].split()
-    return int(fields[11]) / _TICK, int(fields[12]) / _TICK
-
-
 def rss_bytes(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/statm") as f:

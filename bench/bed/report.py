@@ -136,27 +136,27 @@ def remarks(row: Row, by: dict[str, dict]) -> list[str]:
         if entry.get("register_s"):
             parts.append(f"registered in {entry['register_s']:.2f} s")
         runs = [] if who in RAW else entry["repeats"] or [entry["first"]]
-        for name, values in sorted(flat(runs).items()):
-            parts.append(f"{name} {number(statistics.median(values))}")
+        parts += extras(runs[-1]) if runs else []
         if parts:
             lines.append(f"{who}: " + ", ".join(parts))
     return lines
 
 
-def flat(runs: list[dict]) -> dict[str, list[float]]:
-    """Extra numbers of the runs by dotted name."""
-    found: dict[str, list[float]] = {}
-
-    def walk(prefix, value):
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                walk(f"{prefix}.{key}" if prefix else key, inner)
+def extras(run: dict, prefix: str = "") -> list[str]:
+    """What one run measured besides time and CPU; waits as p50/p99/max."""
+    parts = []
+    for name, value in run.items():
+        label = f"{prefix} {name}".strip()
+        if name in ("wall_s", "cpu_s"):
+            continue
+        if isinstance(value, dict) and "p50_ms" in value:
+            waits = "/".join(number(value[k]) for k in ("p50_ms", "p99_ms", "max_ms"))
+            parts.append(f"{label} {waits} ms")
+        elif isinstance(value, dict):
+            parts += extras(value, label)
         elif isinstance(value, (int, float)):
-            found.setdefault(prefix, []).append(value)
-
-    for run in runs:
-        walk("", {k: v for k, v in run.items() if k not in ("wall_s", "cpu_s")})
-    return found
+            parts.append(f"{label} {number(value)}")
+    return parts
 
 
 def _run(entry):
