@@ -68,10 +68,15 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}g}"
 
 
+def micros(value: float) -> str:
+    """A time in µs; long ones in seconds, so that they can be read."""
+    return f"{value / 1e6:.3g} s" if value >= 1e6 else number(value)
+
+
 def brief(entry: dict) -> str:
     if "error" in entry:
         return "ERROR " + entry["error"].strip().splitlines()[0]
-    parts = [f"{number(statistics.median(walls(entry)))} µs"]
+    parts = [f"wall {micros(statistics.median(walls(entry)))}"]
     parts += [f"{role} {number(cpu(entry, role))}" for role in ROLES if cpu(entry, role)]
     return ", ".join(parts)
 
@@ -87,9 +92,9 @@ def cells(entry: dict, stock: float | None) -> list[str]:
         return [entry["backend"], "ERROR", *[""] * (len(HEAD) - 2)]
     times = walls(entry)
     middle = statistics.median(times)
-    line = [entry["backend"], f"{number(middle)} ({number(min(times))})",
+    line = [entry["backend"], f"{micros(middle)} ({micros(min(times))})",
             f"{stock / middle:.2f}" if stock else "–"]
-    line += [number(cpu(entry, role)) for role in ROLES]
+    line += [micros(c) if (c := cpu(entry, role)) else "–" for role in ROLES]
     n = entry.get("n", 1)
     if "peak_growth" in entry and entry["backend"] != "F1":
         grown, kept = entry["peak_growth"]["scheduler"], entry["kept"]["scheduler"]

@@ -147,6 +147,7 @@ class Drive {
     for (std::size_t first = 0; first < shape_.tasks; first += kSlice) {
       step(KeysReleased{client_, {views_.data() + first, std::min(kSlice, shape_.tasks - first)}});
     }
+    step(Tick{});  // what a step forgets is freed when the next one begins
   }
 
   //! Tasks the core still knows.
