@@ -73,13 +73,14 @@ class Record:
 
 
 class GraphProcess:
-    def __init__(self, python: str = sys.executable, stdout=None):
+    def __init__(self, python: str = sys.executable, stdout=None, order: str = "dask"):
         ours, theirs = socket.socketpair()
         self.sock = ours
         self._fds: list[int] = []
         env = dict(os.environ)
         env["PYTHONPATH"] = os.pathsep.join([str(PACKAGE), HERE, env.get("PYTHONPATH", "")])
         env["PYTHONHASHSEED"] = "0"  # dask's order depends on it
+        env["DASK_RASK__GRAPH__ORDER"] = order
         fd = theirs.fileno()
         self.process = subprocess.Popen(
             [python, "-c", f"import os; os.dup2({fd}, 3); from rask.graph_process import main; main()"],

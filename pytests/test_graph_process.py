@@ -455,3 +455,50 @@ def test_large_bytes_made_while_expanding_come_as_memfd(process):
     make = Calls(operator.mul, b"x", 3_000_000)
     answer = process.submit(graph({"x": Task("x", len, make)}), ["x"], order=False)
     assert answer.records["x"].node()() == 3_000_000
+
+
+# ---- order --------------------------------------------------------------------------------------
+
+
+def test_the_native_order_puts_dependencies_first():
+    pytest.importorskip("rask._native._graph")
+    with GraphProcess(order="native") as process:
+        for name in ("array sum", "frame merge", "delayed tree"):
+            expr, wanted = COLLECTIONS[name]()
+            answer = process.submit(expr, wanted)
+            places = {key: record.priority for key, record in answer.records.items()}
+            assert len(set(places.values())) == len(places)
+            for key, record in answer.records.items():
+                for number in record.dependencies:
+                    assert places[answer.keys[number]] < places[key]
+        dsk = {"a": Task("a", inc, TaskRef("b")), "b": Task("b", inc, TaskRef("a"))}
+        assert "cycle" in str(process.submit(graph(dsk), ["a"]).exception()).lower()
+
+
+def test_a_wide_merge_is_walked_in_linear_time(process):
+    def cost(n):
+        # Not one list of them: the client itself walks that in quadratic time.
+        expr, wanted = computed(delayed(max)(*[delayed(inc)(i) for i in range(n)]))
+        before = process.cpu()
+        assert process.submit(expr, wanted).error is None
+        return process.cpu() - before
+
+    cost(500)
+    small, large = cost(2000), cost(16_000)
+    assert large < 8 * small * 3 + 0.1
+
+
+# ---- cost ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["importable", "by value"])
+def test_front_end_cost_of_a_map(process, name, capsys):
+    n = 100_000
+    function = operator.neg if name == "importable" else (lambda x: x + OFFSET)
+    keys = [f"f-{i:032x}" for i in range(n)]
+    expr, wanted = mapped(function, list(range(n)), keys=keys)
+    expr_ser = Serialized(*serialize(to_serialize(expr), on_error="raise"))
+    before = process.cpu()
+    assert len(process.submit(None, wanted, order=False, expr_ser=expr_ser).records) == n
+    with capsys.disabled():
+        print(f"\nfront-end CPU, map of {n}, {name}: {(process.cpu() - before) / n * 1e6:.2f} µs per task")

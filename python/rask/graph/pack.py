@@ -25,7 +25,7 @@ from distributed.protocol.pickle import dumps as dask_dumps
 from rask.graph import opcodes
 from rask.graph.emit import NONE
 from rask.graph.opcodes import Unspliceable
-from rask.graph.template import SHARED_MIN, Templates, trusted
+from rask.graph.template import SHARED_MIN, Templates, pickle_value, trusted
 
 logger = logging.getLogger("rask.graph")
 
@@ -37,6 +37,7 @@ class Packer:
         self._emitter = emitter
         self._templates = Templates(emitter) if trusted() else None
         self._functions = Functions()
+        self._by_value: dict = {}  # id -> function of nodes that a plain pickle cannot hold
 
     def spec(self, node, key: bytes | None) -> tuple[bytes, int, list[int]]:
         """`key`: the opcodes of the node's key, None if it has none that can be spliced."""
@@ -53,12 +54,20 @@ class Packer:
             return self._pickled(Task(node.key, reraise, _portable(e), None))
 
     def _pickled(self, node) -> tuple[bytes, int, list[int]]:
+        buffers: list[int] = []
+        function = getattr(node, "func", None)
+        if id(function) not in self._by_value:
+            try:
+                return pickle_value(node, self._emitter, buffers), NONE, buffers
+            except Unspliceable:
+                # Its siblings will not be plain either.
+                self._by_value[id(function)] = function
         try:
-            own, buffers = self._functions.pickled(node)
+            own, found = self._functions.pickled(node)
         except Exception:
-            buffers = []
-            own = dask_dumps(node, buffer_callback=buffers.append)
-        return own, NONE, [self._emitter.buffer(b) for b in buffers]
+            found = []
+            own = dask_dumps(node, buffer_callback=found.append)
+        return own, NONE, [self._emitter.buffer(b) for b in found]
 
 
 def _portable(error: Exception) -> Exception:

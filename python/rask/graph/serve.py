@@ -12,6 +12,7 @@ from collections import deque
 
 from distributed.versions import get_versions
 
+from rask.graph import walk
 from rask.graph.link import Closed, Link
 from rask.graph.submission import run
 from rask.graph.template import trusted
@@ -23,6 +24,7 @@ def serve(fd: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the scheduler; it ends us
     _die_with_parent()
     link = Link(socket.socket(fileno=fd))
+    walk.install()
     # What is imported stays: collections need not look at it again.
     gc.collect()
     gc.freeze()
