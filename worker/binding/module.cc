@@ -79,6 +79,7 @@ class PyJob {
   const Job& job() const { return job_; }
   nb::object key() const { return key_; }
   bool actor() const { return job_.actor; }
+  bool annotated() const { return job_.annotations != nullptr; }
 
   //! The pickle of the run spec: (own, tail, buffers); tail is None unless siblings share it.
   //! A payload (kind, header, frames) if only stock's readers can open it.
@@ -258,6 +259,7 @@ void bind_runtime(nb::module_& module) {
   nb::class_<PyJob>(module, "Job")
       .def_prop_ro("key", &PyJob::key)
       .def_prop_ro("actor", &PyJob::actor)
+      .def_prop_ro("annotated", &PyJob::annotated)
       .def("spec", &PyJob::spec)
       .def("annotations", &PyJob::annotations)
       .def("inputs", &PyJob::inputs);

@@ -45,7 +45,16 @@ std::string Driver::stimulus(std::string_view cause) const {
 
 // ---- what executors say -----------------------------------------------------------------------
 
+std::vector<std::pair<KeyView, double>> Driver::executing() const {
+  std::vector<std::pair<KeyView, double>> out;
+  for (const auto& [task, start] : started_) {
+    out.emplace_back(core_.task(task).key, (loop_.now().mono - start).as_seconds());
+  }
+  return out;
+}
+
 void Driver::finished(const Job& job, Finished result) {
+  started_.erase(job.task);
   const std::uint64_t nbytes = result.value.nbytes;
   Outcome outcome{std::move(result.type_name), std::move(result.type), result.start, result.stop,
                   result.thread};
@@ -55,12 +64,14 @@ void Driver::finished(const Job& job, Finished result) {
 }
 
 void Driver::failed(const Job& job, Failed failure) {
+  started_.erase(job.task);
   failure_ = &failure;
   step(ExecuteFailure{job.task, job.run}, stimulus("task-erred"));
   failure_ = nullptr;
 }
 
 void Driver::rescheduled(const Job& job) {
+  started_.erase(job.task);
   step(ExecuteReschedule{job.task}, stimulus("reschedule"));
 }
 
@@ -127,6 +138,7 @@ void Driver::act(const Execute& a) {
     pending.job.inputs.push_back(input(core_.state().tasks[edge].dependency, spilled));
     pending.spilled.push_back(std::move(spilled));
   }
+  started_[a.task] = loop_.now().mono;
   if (work.named_executor) {
     ServiceEvent event;
     event.kind = ServiceEvent::Kind::job;

@@ -4,6 +4,8 @@
 //! then asks for goes to the scheduler's stream, to executors, to peers or to the store.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <functional>
 #include <optional>
 #include <string>
@@ -46,6 +48,8 @@ class Driver {
   void put(Key key, Value value);
 
   const Core& core() const { return core_; }
+  //! Tasks that run now, with the seconds since they were handed out.
+  std::vector<std::pair<KeyView, double>> executing() const;
 
  private:
   void act(const GatherDep& a);
@@ -76,6 +80,7 @@ class Driver {
   std::string_view stimulus_;       //!< of the present step
   const Failed* failure_ = nullptr; //!< of the present step
   Actions spare_;
+  absl::flat_hash_map<TaskId, protocol::Duration> started_;  //!< tasks that run now
 };
 
 }  // namespace worker

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "protocol/wire/message.h"
+#include "protocol/wire/messages_rpc.h"
 #include "protocol/wire/writer.h"
 
 namespace worker {
@@ -18,23 +19,17 @@ namespace {
 constexpr std::uint64_t kMeasuredFrom = 1'000'000;  // smaller transfers measure latency, not rate
 
 protocol::OutMessage question(const std::vector<Key>& keys, const std::string& who) {
+  protocol::GetDataCall call;
+  for (const Key& key : keys) call.keys.push_back(key);
+  call.who = who;
   MessageWriter writer;
-  writer.map(4);
-  writer.field("op");
-  writer.str("get_data");
-  writer.field("keys");
-  writer.array(static_cast<std::uint32_t>(keys.size()));
-  for (const Key& key : keys) writer.key(key);
-  writer.field("who");
-  writer.str(who);
-  writer.field("reply");
-  writer.boolean(true);
+  write(writer, call);
   return writer.finish();
 }
 
 protocol::OutMessage thanks() {
   MessageWriter writer;
-  writer.str("OK");
+  protocol::write_ok(writer);
   return writer.finish();
 }
 

@@ -3,14 +3,9 @@
 #include <dirent.h>
 #include <sys/resource.h>
 
-#include <string>
-#include <vector>
-
 #include "worker/shell/spiller.h"
 
 namespace worker {
-
-using protocol::MessageWriter;
 
 namespace {
 
@@ -32,86 +27,42 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-void entry(MessageWriter& writer, std::string_view name, std::uint64_t value) {
-  writer.str(name);
-  writer.uinteger(value);
-}
-
-void write_task_counts(MessageWriter& writer, const Core& core) {
-  std::vector<TaskState> present;
-  for (std::size_t i = 0; i < kTaskStates; ++i) {
-    const auto state = static_cast<TaskState>(i);
-    if (core.count(state) > 0) present.push_back(state);
-  }
-  writer.map(static_cast<std::uint32_t>(present.size()));
-  for (const TaskState state : present) entry(writer, task_state_name(state), core.count(state));
-}
-
-void write_transfer(MessageWriter& writer, const MetricsSources& from) {
-  writer.map(6);
-  entry(writer, "incoming_bytes", from.core.transfer_incoming_bytes());
-  entry(writer, "incoming_count", from.core.transfer_incoming_count());
-  entry(writer, "incoming_count_total", from.core.transfer_incoming_count_total());
-  entry(writer, "outgoing_bytes", from.server.outgoing_bytes());
-  entry(writer, "outgoing_count", from.server.outgoing_count());
-  entry(writer, "outgoing_count_total", from.server.outgoing_count_total());
-}
-
-void write_zero_rates(MessageWriter& writer) {
-  writer.map(2);
-  writer.str("read_bps");
-  writer.real(0);
-  writer.str("write_bps");
-  writer.real(0);
-}
-
 }  // namespace
 
-ProcessGauge::Reading ProcessGauge::read(protocol::Now now) {
+double Gauge::cpu_percent(protocol::Now now) {
   const double cpu = cpu_seconds();
   const double wall = now.mono.as_seconds();
   const double passed = wall - last_wall_;
-  Reading reading{0, resident_bytes(), open_descriptors()};
-  if (last_wall_ > 0 && passed > 0) reading.cpu_percent = 100 * (cpu - last_cpu_) / passed;
+  const double percent =
+      last_wall_ > 0 && passed > 0 ? 100 * (cpu - last_cpu_) / passed : 0;
   last_cpu_ = cpu;
   last_wall_ = wall;
-  return reading;
+  return percent;
 }
 
-void write_metrics(MessageWriter& writer, const MetricsSources& from,
-                   const ProcessGauge::Reading& process, protocol::Now now) {
-  writer.map(13);
-  writer.str("task_counts");
-  write_task_counts(writer, from.core);
-  writer.str("bandwidth");
-  writer.map(3);
-  writer.str("total");
-  writer.real(from.fetcher.bandwidth());
-  writer.str("workers");
-  writer.map(0);
-  writer.str("types");
-  writer.map(0);
-  writer.str("digests_total_since_heartbeat");
-  writer.map(0);
-  entry(writer, "managed_bytes", from.core.nbytes());
-  writer.str("spilled_bytes");
-  writer.map(2);
-  entry(writer, "memory", from.store.slow_bytes());
-  entry(writer, "disk", from.store.disk_bytes());
-  writer.str("transfer");
-  write_transfer(writer, from);
-  writer.str("event_loop_interval");
-  writer.real(0.02);
-  writer.str("cpu");
-  writer.real(process.cpu_percent);
-  entry(writer, "memory", process.memory);
-  writer.str("time");
-  writer.real(now.wall);
-  writer.str("host_net_io");
-  write_zero_rates(writer);
-  writer.str("host_disk_io");
-  write_zero_rates(writer);
-  entry(writer, "num_fds", process.descriptors);
+protocol::WorkerMetrics Gauge::read(protocol::Now now) {
+  protocol::WorkerMetrics out;
+  out.cpu = cpu_percent(now);
+  out.memory = resident_bytes();
+  out.time = now.wall;
+  out.num_fds = open_descriptors();
+  out.managed_bytes = from_.core.nbytes();
+  out.spilled_memory = from_.store.slow_bytes();
+  out.spilled_disk = from_.store.disk_bytes();
+  out.bandwidth_total = from_.fetcher.bandwidth();
+  out.incoming_bytes = from_.core.transfer_incoming_bytes();
+  out.incoming_count = from_.core.transfer_incoming_count();
+  out.incoming_count_total = from_.core.transfer_incoming_count_total();
+  out.outgoing_bytes = from_.server.outgoing_bytes();
+  out.outgoing_count = from_.server.outgoing_count();
+  out.outgoing_count_total = from_.server.outgoing_count_total();
+  for (std::size_t i = 0; i < kTaskStates; ++i) {
+    const auto state = static_cast<TaskState>(i);
+    if (const auto count = from_.core.count(state)) {
+      out.task_counts.emplace_back(task_state_name(state), count);
+    }
+  }
+  return out;
 }
 
 }  // namespace worker

@@ -6,28 +6,13 @@
 #include <cstdint>
 
 #include "protocol/base/time.h"
-#include "protocol/wire/writer.h"
+#include "protocol/wire/messages_register.h"
 #include "worker/core/core.h"
 #include "worker/shell/fetcher.h"
 #include "worker/shell/peer_server.h"
 #include "worker/shell/store.h"
 
 namespace worker {
-
-//! CPU share and descriptors of this process, measured between two calls.
-class ProcessGauge {
- public:
-  struct Reading {
-    double cpu_percent = 0;
-    std::uint64_t memory = 0;
-    std::uint64_t descriptors = 0;
-  };
-  Reading read(protocol::Now now);
-
- private:
-  double last_cpu_ = 0;
-  double last_wall_ = 0;
-};
 
 struct MetricsSources {
   const Core& core;
@@ -36,8 +21,18 @@ struct MetricsSources {
   const PeerServer& server;
 };
 
-//! Writes the metrics map.
-void write_metrics(protocol::MessageWriter& writer, const MetricsSources& from,
-                   const ProcessGauge::Reading& process, protocol::Now now);
+//! Reads the metrics; the share of the CPU is measured between two readings.
+class Gauge {
+ public:
+  explicit Gauge(MetricsSources sources) : from_(sources) {}
+  protocol::WorkerMetrics read(protocol::Now now);
+
+ private:
+  double cpu_percent(protocol::Now now);
+
+  MetricsSources from_;
+  double last_cpu_ = 0;
+  double last_wall_ = 0;
+};
 
 }  // namespace worker

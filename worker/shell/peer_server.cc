@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "protocol/wire/fields.h"
+#include "protocol/wire/messages_rpc.h"
 #include "protocol/wire/ops.h"
 #include "protocol/wire/writer.h"
 
@@ -18,11 +19,10 @@ using protocol::Result;
 
 namespace {
 
-OutMessage status_message(std::string_view status) {
+template <class Reply>
+OutMessage message_of(const Reply& reply) {
   MessageWriter writer;
-  writer.map(1);
-  writer.field("status");
-  writer.str(status);
+  write(writer, reply);
   return writer.finish();
 }
 
@@ -82,7 +82,7 @@ Async<bool> PeerServer::serve_one(Ref connection, std::shared_ptr<Message> messa
       case Op::close:
         if (wants_reply(*message)) {
           MessageWriter writer;
-          writer.str("OK");
+          protocol::write_ok(writer);
           connection->send(writer.finish());
         }
         co_return false;
@@ -137,7 +137,9 @@ Async<bool> PeerServer::get_data(Ref connection, std::shared_ptr<Message> messag
   // Peers name themselves; clients and the scheduler do not, and are never told to come back.
   const bool from_peer = message->root().find("who").is_str();
   if (from_peer && busy(connection)) {
-    connection->send(status_message("busy"));
+    protocol::GetDataReply reply;
+    reply.busy = true;
+    connection->send(message_of(reply));
     co_return true;
   }
   ++outgoing_;
@@ -155,17 +157,9 @@ Async<bool> PeerServer::get_data(Ref connection, std::shared_ptr<Message> messag
     found.emplace_back(Key{std::string(key->bytes)}, std::move(*payload));
   }
   outgoing_bytes_ += bytes;
-  MessageWriter writer;
-  writer.map(2);
-  writer.field("status");
-  writer.str("OK");
-  writer.field("data");
-  writer.map(static_cast<std::uint32_t>(found.size()));
-  for (const auto& [key, payload] : found) {
-    writer.key(key);
-    writer.payload(payload);
-  }
-  connection->send(writer.finish());
+  protocol::GetDataReply reply;
+  for (const auto& [key, payload] : found) reply.data.emplace_back(key, payload);
+  connection->send(message_of(reply));
   Result<Frames> thanks = co_await connection->read();
   --outgoing_;
   outgoing_bytes_ -= bytes;

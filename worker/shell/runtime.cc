@@ -124,7 +124,8 @@ Runtime::Loop::Parts::Parts(Loop& home)
                     for (const Slice& frame : payload->frames) event.message.push_back(frame);
                     home.service.push(std::move(event));
                   }}),
-      link(home.loop, home.options, pool, stream, in, {driver.core(), home.store, fetcher, server},
+      link(home.loop, home.options, pool, stream, in, driver,
+           {driver.core(), home.store, fetcher, server},
            home.service, [&home](std::string reason) { home.lost(std::move(reason)); }),
       spiller(home.loop, home.store, packer, home.options,
               {[&home] { home.set_status("paused", "memory-pause"); },
@@ -373,8 +374,10 @@ void Runtime::claim_op(std::string op) {
 }
 
 void Runtime::set_heartbeat_extensions(Slice bytes) {
-  loop_->loop.post([home = loop_.get(), bytes = std::move(bytes)] {
-    home->parts->link.set_extensions(bytes);
+  auto map = std::make_shared<protocol::Payload>();
+  map->header = std::move(bytes);
+  loop_->loop.post([home = loop_.get(), map = PayloadRef(std::move(map))] {
+    home->parts->link.set_extensions(map);
   });
 }
 

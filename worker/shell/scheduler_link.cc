@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "protocol/wire/messages_register.h"
 #include "protocol/wire/messages_worker.h"
 
 namespace worker {
@@ -21,54 +23,35 @@ namespace {
 constexpr std::uint64_t kKeepAliveMs = 60'000;
 constexpr double kBeatTimeout = 60;  // a heartbeat nobody answers must not hold up the next
 
-void text(MessageWriter& writer, std::string_view name, std::string_view value) {
-  writer.str(name);
-  writer.str(value);
-}
-
-void raw_or_empty_map(MessageWriter& writer, const Slice& map) {
-  map.empty() ? writer.map(0) : writer.raw(map.view());
+PayloadRef inline_map(const Slice& map) {
+  if (map.empty()) return nullptr;
+  auto payload = std::make_shared<protocol::Payload>();
+  payload->header = map;
+  return payload;
 }
 
 }  // namespace
 
 OutMessage SchedulerLink::registration() {
+  const std::string stimulus = "worker-connect-" + std::to_string(loop_.now().wall);
+  const Key own_name = protocol::string_key(address_);
+  protocol::RegisterWorker message;
+  message.address = address_;
+  message.nthreads = options_.nthreads;
+  message.name = options_.name.empty() ? own_name.view() : protocol::KeyView{options_.name.view()};
+  message.now = loop_.now().wall;
+  message.resources.assign(options_.resources.begin(), options_.resources.end());
+  message.memory_limit = options_.memory_limit;
+  message.local_directory = options_.local_directory;
+  message.nanny = options_.nanny_address;
+  message.pid = ::getpid();
+  message.versions = inline_map(options_.versions);
+  message.extra = inline_map(options_.extra);
+  message.stimulus_id = stimulus;
+  message.server_id = options_.id;
+  message.measured = gauge_.read(loop_.now());
   MessageWriter writer;
-  writer.map(18);
-  text(writer, "op", "register-worker");
-  writer.str("reply");
-  writer.boolean(false);
-  text(writer, "address", address_);
-  text(writer, "status", "init");
-  writer.str("nthreads");
-  writer.uinteger(options_.nthreads);
-  writer.str("name");
-  options_.name.empty() ? writer.str(address_) : writer.raw(options_.name.view());
-  writer.str("now");
-  writer.real(loop_.now().wall);
-  writer.str("resources");
-  writer.map(static_cast<std::uint32_t>(options_.resources.size()));
-  for (const auto& [name, amount] : options_.resources) {
-    writer.str(name);
-    writer.real(amount);
-  }
-  writer.str("memory_limit");
-  options_.memory_limit ? writer.uinteger(options_.memory_limit) : writer.nil();
-  text(writer, "local_directory", options_.local_directory);
-  writer.str("services");
-  writer.map(0);
-  writer.str("nanny");
-  options_.nanny_address.empty() ? writer.nil() : writer.str(options_.nanny_address);
-  writer.str("pid");
-  writer.integer(::getpid());
-  writer.str("versions");
-  raw_or_empty_map(writer, options_.versions);
-  writer.str("metrics");
-  write_metrics(writer, sources_, gauge_.read(loop_.now()), loop_.now());
-  writer.str("extra");
-  raw_or_empty_map(writer, options_.extra);
-  text(writer, "stimulus_id", "worker-connect-" + std::to_string(loop_.now().wall));
-  text(writer, "server_id", options_.id);
+  write(writer, message);
   return writer.finish();
 }
 
@@ -146,18 +129,14 @@ Async<void> SchedulerLink::read_stream() {
 }
 
 OutMessage SchedulerLink::heartbeat_message() {
+  protocol::HeartbeatWorker message;
+  message.address = address_;
+  message.now = loop_.now().wall;
+  message.executing = driver_.executing();
+  message.extensions = extensions_;
+  message.measured = gauge_.read(loop_.now());
   MessageWriter writer;
-  writer.map(6);
-  text(writer, "op", "heartbeat_worker");
-  text(writer, "address", address_);
-  writer.str("now");
-  writer.real(loop_.now().wall);
-  writer.str("metrics");
-  write_metrics(writer, sources_, gauge_.read(loop_.now()), loop_.now());
-  writer.str("executing");
-  writer.map(0);
-  writer.str("extensions");
-  raw_or_empty_map(writer, extensions_);
+  write(writer, message);
   return writer.finish();
 }
 
@@ -171,13 +150,12 @@ Async<void> SchedulerLink::heartbeat() {
   beating_ = false;
   if (!answer || closed_) co_return;  // the stream decides whether the scheduler is gone
   Message message;
-  if (!message.reset(std::move(*answer))) co_return;
-  if (message.root().find("status").equals("missing")) {
+  protocol::HeartbeatReply reply;
+  if (!message.reset(std::move(*answer)) || !read(message, reply)) co_return;
+  if (reply.missing) {
     on_lost_("worker-heartbeat: the scheduler does not know this worker");
-    co_return;
-  }
-  if (const auto interval = message.root().find("heartbeat-interval").as_double()) {
-    if (*interval != interval_) beat_every(*interval);
+  } else if (reply.heartbeat_interval_seconds != interval_) {
+    beat_every(reply.heartbeat_interval_seconds);
   }
 }
 
@@ -189,7 +167,7 @@ void SchedulerLink::beat_every(double seconds) {
 
 Slice SchedulerLink::metrics() {
   MessageWriter writer;
-  write_metrics(writer, sources_, gauge_.read(loop_.now()), loop_.now());
+  write(writer, gauge_.read(loop_.now()));
   return writer.take_payload()->header;
 }
 

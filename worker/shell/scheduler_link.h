@@ -23,9 +23,10 @@ namespace worker {
 class SchedulerLink {
  public:
   SchedulerLink(protocol::Loop& loop, const Options& options, protocol::RpcPool& pool,
-                protocol::StreamSender& stream, StreamIn& in, MetricsSources sources,
+                protocol::StreamSender& stream, StreamIn& in, const Driver& driver,
+                MetricsSources sources,
                 ServiceQueue& service, std::function<void(std::string)> on_lost)
-      : loop_(loop), options_(options), pool_(pool), stream_(stream), in_(in), sources_(sources),
+      : loop_(loop), options_(options), pool_(pool), stream_(stream), in_(in), driver_(driver), gauge_(sources),
         service_(service), on_lost_(std::move(on_lost)), beat_(loop), keep_alive_(loop) {}
 
   //! Connects and registers; the outcome is a service event.
@@ -36,7 +37,7 @@ class SchedulerLink {
   //! Python is set up: tell the scheduler that we run, read its stream, send heartbeats.
   void run();
   void send_status(std::string_view status, std::string_view stimulus);
-  void set_extensions(Slice bytes) { extensions_ = std::move(bytes); }
+  void set_extensions(PayloadRef map) { extensions_ = std::move(map); }
   Slice metrics();
   //! Says goodbye and closes the stream.
   void close();
@@ -55,15 +56,15 @@ class SchedulerLink {
   protocol::RpcPool& pool_;
   protocol::StreamSender& stream_;
   StreamIn& in_;
-  MetricsSources sources_;
+  const Driver& driver_;
+  Gauge gauge_;
   ServiceQueue& service_;
   std::function<void(std::string)> on_lost_;
   protocol::Timer beat_;
   protocol::Timer keep_alive_;
   protocol::Connection::Ref connection_;
   std::string address_;
-  Slice extensions_;
-  ProcessGauge gauge_;
+  PayloadRef extensions_;
   double interval_ = 0;
   bool beating_ = false;
   bool closed_ = false;

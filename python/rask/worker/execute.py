@@ -102,21 +102,20 @@ class Execution:
         ident = threading.get_ident()
         with worker.active_threads_lock:
             worker.active_threads[ident] = job.key
-        state = thread_state.__dict__
-        outer = dict(state)
-        start = time()
-        state.update(start_time=start, execution_state=worker.execution_state, key=job.key)
+        thread_state.execution_state = worker.execution_state
+        thread_state.key = job.key
         token = _worker_cvar.set(worker)
+        thread_state.start_time = start = time()
         try:
-            with self._span(job):
-                return spec(data), None, start
+            if job.annotated:
+                with self._span(job):
+                    return spec(data), None, start
+            return spec(data), None, start
         except BaseException as error:
             # Handed on, not raised again: the exception must not gain a context of ours.
             return None, error, start
         finally:
             _worker_cvar.reset(token)
-            state.clear()
-            state.update(outer)
             with worker.active_threads_lock:
                 del worker.active_threads[ident]
 
