@@ -502,3 +502,28 @@ def test_front_end_cost_of_a_map(process, name, capsys):
     assert len(process.submit(None, wanted, order=False, expr_ser=expr_ser).records) == n
     with capsys.disabled():
         print(f"\nfront-end CPU, map of {n}, {name}: {(process.cpu() - before) / n * 1e6:.2f} µs per task")
+
+
+# ---- P2P ----------------------------------------------------------------------------------------
+
+
+def test_barriers_of_a_rechunk_tell_the_new_chunks(process):
+    array = da.ones((40, 60), chunks=(40, 10)).rechunk((10, 20), method="p2p")
+    answer = process.submit(*persisted(array))
+    assert answer.barriers
+    for barrier in answer.barriers:
+        assert answer.keys[barrier["key"]] == "shuffle-barrier-" + barrier["shuffle"]
+        spec = pickle.loads(answer.blobs[barrier["spec"]])
+        assert barrier["kind"] == "array" and spec.id == barrier["shuffle"]
+        assert list(barrier["chunks"]) == [len(axis) for axis in spec.new]
+
+
+def test_barriers_of_a_merge_tell_the_partitions(process):
+    merged = _frame().merge(_frame(160, 6), on="a", shuffle_method="p2p")
+    answer = process.submit(*persisted(merged))
+    assert len(answer.barriers) == 2
+    for barrier in answer.barriers:
+        spec = pickle.loads(answer.blobs[barrier["spec"]])
+        assert barrier["kind"] == "dataframe"
+        assert barrier["npartitions"] == spec.npartitions
+        assert list(barrier["parts_out"]) == list(spec.output_partitions)

@@ -11,6 +11,7 @@ from distributed.core import error_message
 
 from rask.graph import expand, fanout, opcodes
 from rask.graph.annotations import AnnotationSets
+from rask.graph.barriers import barriers
 from rask.graph.emit import Emitter
 from rask.graph.link import Closed, Link, Message
 from rask.graph.ordering import order
@@ -63,6 +64,7 @@ def _emit_graph(emitter: Emitter, dsk: dict, wanted: set, places, sets: Annotati
     emitter.keys(keys)
     emitter.keys(list(outside), outside=True)
     emitter.annotations(sets.take())
+    emitter.barriers(barriers(keys, needed, emitter))
     packer = Packer(emitter)
     for i, key in enumerate(keys):
         node = needed[key]
