@@ -7,7 +7,7 @@ VENV   := .venv/bin
 BUILD  := build/release
 STAMPS := .stamps
 
-.PHONY: help demo test bench bench-quick build setup tidy format wheel clean
+.PHONY: help demo test test-collections bench bench-quick build setup tidy format wheel clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -18,6 +18,9 @@ demo: build ## a stock client on rask-scheduler, each call compared with stock D
 
 test: build ## everything CI runs: tidy, Catch2, simulator seeds, client suite
 	@tools/run_tests.sh
+
+test-collections: build ## the tests inside the installed dask, on rask and on stock; no time limit
+	@$(VENV)/python tools/test_collections.py
 
 bench-quick: build ## W1 and W1z beside stock Dask and their floors, about three minutes
 	@$(VENV)/python bench/run.py --quick
@@ -51,7 +54,7 @@ format: setup ## clang-format over our C++ files
 	@git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
 
 wheel: setup ## a wheel in dist/
-	@$(VENV)/python -m pip wheel --no-deps -w dist .
+	@CMAKE_CXX_COMPILER_LAUNCHER=ccache $(VENV)/python -m pip wheel --no-deps -w dist .
 
 clean: ## remove what the build made; keeps .venv
 	rm -rf build dist wheels python/rask/_native
