@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import signal
+import statistics
+import time
 
 from distributed import wait
 
@@ -83,4 +85,36 @@ class MapWithLoss(Map):
         wait(self.held)
 
 
-PROGRAMS = {"map": Map, "map-with-loss": MapWithLoss}
+class Soak(Map):
+    """W14: the same map over and over on one cluster; does it get slower, does memory stay?"""
+
+    def timed(self):
+        rounds = self.params["rounds"]
+        size = self.n // rounds
+        times = []
+        for _ in range(rounds):
+            started = time.perf_counter()
+            wait(self.client.map(self.f, range(size), pure=False))
+            times.append(time.perf_counter() - started)
+        third = rounds // 3
+        drift = statistics.median(times[-third:]) / statistics.median(times[:third]) - 1
+        return {"drift_percent": 100 * drift}
+
+    def check(self):
+        pass
+
+
+class Sleeps(Program):
+    """W13: independent tasks that sleep; how much of the ideal time is lost."""
+
+    def timed(self):
+        started = time.perf_counter()
+        seconds = [self.params["seconds"]] * self.n
+        self.held = self.client.map(tasks.sleep, seconds, pure=False)
+        wait(self.held)
+        wall = time.perf_counter() - started
+        ideal = self.n * self.params["seconds"] / self.params["threads"]
+        return {"efficiency": ideal / wall}
+
+
+PROGRAMS = {"map": Map, "map-with-loss": MapWithLoss, "soak": Soak, "sleeps": Sleeps}

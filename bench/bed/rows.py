@@ -106,4 +106,13 @@ _MANY = [
         {"n": 25_000}, zero(168), floors=(), repeats=0, observe=False),
 ]
 
-ROWS = {row.name: row for row in [*_MAP, *_GRAPHS, *_DATA, *_MANY]}
+_LONG = [
+    *[Row(f"W13-{ms}ms", f"1000 tasks of {ms} ms", "sleeps",
+          {"n": 1_000, "seconds": ms / 1e3, "threads": 2}, TWO, floors=(), repeats=2,
+          observe=False)
+      for ms in (0.8, 1.6, 6.4, 25.6)],
+    Row("W14", "20 maps of 2 000 one after the other", "soak", {"n": 40_000, "rounds": 20}, TWO,
+        floors=(), repeats=0, observe=False),
+]
+
+ROWS = {row.name: row for row in [*_MAP, *_GRAPHS, *_DATA, *_MANY, *_LONG]}

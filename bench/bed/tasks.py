@@ -52,6 +52,10 @@ def first_byte(array):
     return int(array[0])
 
 
+def sleep(seconds):
+    time.sleep(seconds)
+
+
 def hold_gil(seconds):
     """Holds the GIL inside one C call after the other, without giving it up in between."""
     end = time.perf_counter() + seconds
