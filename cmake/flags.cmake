@@ -6,6 +6,9 @@ if(RASK_SANITIZE)
   add_compile_options(-fsanitize=${RASK_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${RASK_SANITIZE})
 endif()
+if(RASK_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # the fuzzer sees which branches an input took
+endif()
 
 # rask_library(name SOURCES ... LINKS ...): a room. LINKS are the rooms and libraries it may include.
 function(rask_library name)

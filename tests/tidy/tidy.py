@@ -190,8 +190,11 @@ def registered_tests() -> Iterator[Breach]:
     listed = (ROOT / "tests/CMakeLists.txt").read_text()
     for path in files(".cc"):
         where = path.relative_to(ROOT)
-        if where.parts[0] == "tests" and where.relative_to("tests").as_posix() not in listed:
-            yield path, 1, "is not registered in tests/CMakeLists.txt"
+        own = path.with_name("CMakeLists.txt")
+        if where.parts[0] != "tests" or where.relative_to("tests").as_posix() in listed:
+            continue
+        if not own.exists() or path.name not in own.read_text():
+            yield path, 1, "is registered neither in tests/CMakeLists.txt nor beside it"
 
 
 def readmes() -> Iterator[Breach]:
