@@ -128,7 +128,7 @@ TEST_CASE("texts and tuples of every size class keep their shortest header", "[b
   CHECK(canonical(text("x")) != canonical(bytes("x")));
 }
 
-TEST_CASE("what Python would not take for a key is refused", "[base][key]") {
+TEST_CASE("what Python would not take for a key is refused", "[base][key][X5]") {
   CHECK(fault_of(raw({0xc0})) == Fault::bad_type);                // nil
   CHECK(fault_of(raw({0x80})) == Fault::bad_type);                // map
   CHECK(fault_of(raw({0xd4, 1, 1})) == Fault::bad_type);          // ext
