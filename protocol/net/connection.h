@@ -57,6 +57,8 @@ class Connection final : public Flushable, public std::enable_shared_from_this<C
   bool has_message() const { return !inbox_.empty(); }
   //! Before the handshake is done only little may arrive; afterwards the usual limits hold.
   void lift_handshake_limits() { frames_.set_profile(FrameReader::Profile::established); }
+  //! Large frames that arrive from now on can be given to another process (shared_memory.h).
+  void share_large_frames() { frames_.share_large_frames(); }
 
   //! Queues one message. No-op once closed.
   void send(const OutMessage& message);

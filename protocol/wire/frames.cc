@@ -25,16 +25,15 @@ std::string sample(std::uint64_t word) {
 FrameReader::FrameReader(Profile profile, const Limits& limits)
     : limits_(limits), profile_(profile) {}
 
-FrameReader::~FrameReader() { std::free(large_.data); }
+FrameReader::~FrameReader() {
+  if (!large_.shared) std::free(large_.data);
+}
 
 FrameReader::Space FrameReader::prepare() {
   if (large_.data != nullptr && large_.filled < large_.length) {
-    if (large_.filled == large_.capacity) {
-      const std::size_t grown = std::min(large_.length, large_.capacity * 2);
-      auto* data = static_cast<char*>(std::realloc(large_.data, grown));
-      if (data == nullptr) return {nullptr, 0};
-      large_.data = data;
-      large_.capacity = grown;
+    if (large_.filled == large_.capacity &&
+        !resize_large(std::min(large_.length, large_.capacity * 2))) {
+      return {nullptr, 0};
     }
     return {large_.data + large_.filled, large_.capacity - large_.filled};
   }
@@ -164,9 +163,7 @@ Result<bool> FrameReader::read_body() {
 bool FrameReader::read_frame(std::uint64_t length) {
   if (large_.data != nullptr) {
     if (large_.filled < large_.length) return false;
-    std::shared_ptr<const void> owner(large_.data, std::free);
-    frames_.emplace_back(std::move(owner), ByteView(large_.data, large_.length));
-    large_ = Large{};
+    frames_.push_back(take_large());
     return true;
   }
   if (available() < length) return false;
@@ -183,12 +180,33 @@ bool FrameReader::read_frame(std::uint64_t length) {
 bool FrameReader::open_large(std::size_t length) {
   const std::size_t here = std::min(available(), length);
   const std::size_t capacity = std::max(std::min(length, limits_.read_growth_max), here);
-  auto* data = static_cast<char*>(std::malloc(capacity));
-  if (data == nullptr) return false;
-  std::memcpy(data, block_.get() + read_, here);
+  large_.shared = share_large_ && length >= kSharedFrameMin;
+  if (!resize_large(capacity)) return false;
+  std::memcpy(large_.data, block_.get() + read_, here);
   read_ += here;
-  large_ = Large{data, length, capacity, here};
+  large_.length = length;
+  large_.filled = here;
   return true;
+}
+
+bool FrameReader::resize_large(std::size_t capacity) {
+  char* data = nullptr;
+  if (!large_.shared) {
+    data = static_cast<char*>(std::realloc(large_.data, capacity));
+  } else if (shared_.resize(capacity)) {
+    data = shared_.data();
+  }
+  if (data == nullptr) return false;
+  large_.data = data;
+  large_.capacity = capacity;
+  return true;
+}
+
+Slice FrameReader::take_large() {
+  const Large done = std::exchange(large_, Large{});
+  if (done.shared) return shared_.finish();
+  std::shared_ptr<const void> owner(done.data, std::free);
+  return Slice(std::move(owner), ByteView(done.data, done.length));
 }
 
 std::string write_prelude(std::span<const std::uint64_t> lengths) {

@@ -20,6 +20,7 @@
 #include "protocol/base/bytes.h"
 #include "protocol/base/limits.h"
 #include "protocol/base/result.h"
+#include "protocol/wire/shared_memory.h"
 
 namespace protocol {
 
@@ -43,6 +44,7 @@ class FrameReader {
 
   static constexpr std::size_t kBlockBytes = 64 * 1024;
   static constexpr std::size_t kBlockFrameMax = 32 * 1024;
+  static constexpr std::size_t kSharedFrameMin = 1024 * 1024;
 
   explicit FrameReader(Profile profile = Profile::handshake, const Limits& limits = kLimits);
   ~FrameReader();
@@ -50,6 +52,9 @@ class FrameReader {
   FrameReader& operator=(const FrameReader&) = delete;
 
   void set_profile(Profile profile) { profile_ = profile; }
+  //! From now on frames of at least kSharedFrameMin bytes are read into shared memory
+  //! (shared_memory.h), for a reader who will hand them to another process.
+  void share_large_frames() { share_large_ = true; }
 
   //! Where to read to next. Valid until the next call of any method. Call next() until it says
   //! false before asking for more space.
@@ -74,6 +79,7 @@ class FrameReader {
     std::size_t length = 0;
     std::size_t capacity = 0;
     std::size_t filled = 0;
+    bool shared = false;  //!< data lies in `shared_`, not on the heap
   };
 
   std::size_t available() const { return write_ - read_; }
@@ -87,6 +93,8 @@ class FrameReader {
   Result<bool> read_body();
   bool read_frame(std::uint64_t length);
   bool open_large(std::size_t length);
+  bool resize_large(std::size_t capacity);
+  Slice take_large();
   void roll_block();
 
   const Limits& limits_;
@@ -103,6 +111,8 @@ class FrameReader {
   std::vector<std::uint64_t> lengths_;
   Frames frames_;
   Large large_;
+  SharedBuffer shared_;
+  bool share_large_ = false;
   std::size_t held_ = 0;
   Error error_{Fault::closed, ""};
 };

@@ -1,10 +1,13 @@
 //! See graph_request.h.
 #include "scheduler/frontend/graph_request.h"
 
+#include <fcntl.h>
+
 #include <memory>
 #include <utility>
 
 #include "protocol/wire/message.h"
+#include "protocol/wire/shared_memory.h"
 #include "protocol/wire/writer.h"
 
 namespace scheduler {
@@ -31,16 +34,19 @@ struct Frames {
   //! The frame as it goes through the socket: empty if it goes as a memfd.
   Slice add(const Slice& frame) {
     const std::uint64_t number = request.frames.size();
-    if (frame.size() >= kMemfdMin && request.fds.size() < kMemfdsMax) {
-      if (auto memfd = memfd_of(frame.view())) {
-        listed.emplace_back(number, frame.size());
-        request.fds.push_back(std::move(memfd->fd));
-        request.frames.push_back(std::move(memfd->bytes));
-        return Slice();
-      }
-    }
     request.frames.push_back(frame);
-    return frame;
+    if (frame.size() < kMemfdMin || request.fds.size() >= kMemfdsMax) return frame;
+    if (!protocol::shared_descriptor(frame)) {
+      auto copy = protocol::shared_copy_of(frame.view());
+      if (!copy) return frame;
+      request.frames.back() = std::move(*copy);
+    }
+    const auto descriptor = protocol::shared_descriptor(request.frames.back());
+    Fd fd(::fcntl(*descriptor, F_DUPFD_CLOEXEC, 0));
+    if (!fd.valid()) return frame;
+    listed.emplace_back(number, frame.size());
+    request.fds.push_back(std::move(fd));
+    return Slice();
   }
 
   //! The bundle of an out-of-line payload; nothing for one that is written in place.

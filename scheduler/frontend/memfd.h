@@ -35,14 +35,6 @@ class Fd {
   int fd_ = -1;
 };
 
-struct Memfd {
-  Fd fd;
-  protocol::Slice bytes;  //!< the mapping; unmapped with its last share
-};
-
-//! Copies the bytes into a new memfd of sealed size.
-protocol::Result<Memfd> memfd_of(protocol::ByteView bytes);
-
 //! Maps a memfd received from a child. Fails unless it is sealed and holds `size` bytes.
 protocol::Result<protocol::Slice> map_received(const Fd& fd, std::size_t size);
 

@@ -30,7 +30,7 @@ class Buffer {
     const auto bytes = static_cast<std::size_t>(view_.len);
     if (bytes % sizeof(T) != 0)
       throw nb::value_error((std::string(name) + ": not a whole number of elements").c_str());
-    if (reinterpret_cast<std::uintptr_t>(view_.buf) % alignof(T) != 0)
+    if (bytes != 0 && reinterpret_cast<std::uintptr_t>(view_.buf) % alignof(T) != 0)
       throw nb::value_error((std::string(name) + ": not aligned").c_str());
     return {static_cast<const T*>(view_.buf), bytes / sizeof(T)};
   }
