@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from pathlib import Path
 
 import dask
 import dask.array as da
@@ -232,6 +233,14 @@ def _tree(n):
     return layer[0]
 
 
+def _ones(chunks):
+    return da.ones((40, 40), chunks=chunks)
+
+
+def _block(block_info=None):
+    return np.zeros(3)
+
+
 def _frame(n=200, npartitions=8):
     pdf = pd.DataFrame({"a": np.arange(n) % 7, "b": np.arange(n) * 1.5, "c": list("xyzw") * (n // 4)})
     return dd.from_pandas(pdf, npartitions=npartitions)
@@ -263,18 +272,18 @@ COLLECTIONS = {
     "several delayed": lambda: computed(_tree(4), _merge(3), delayed(5)),
     "delayed unoptimised": lambda: computed(_tree(8), optimize_graph=False),
     "delayed persisted": lambda: persisted(_merge(5), _tree(4)),
-    "bag": lambda: computed(db.from_sequence(range(40), npartitions=4).map(lambda x: x % 3).frequencies()),
+    "bag": lambda: computed(db.range(40, npartitions=4).map(lambda x: x % 3).frequencies()),
     "bag fold": lambda: computed(db.range(40, npartitions=4).filter(lambda x: x % 2).sum()),
     "bag groupby": lambda: computed(db.range(20, npartitions=3).groupby(lambda x: x % 3)),
     "array sum": lambda: computed((x := da.ones((40, 40), chunks=10)) + x.T, (x + x.T).sum()),
-    "array persisted": lambda: persisted(da.random.random((40, 40), chunks=10) @ da.ones((40, 40), chunks=10)),
-    "array overlap": lambda: computed(da.ones((40, 40), chunks=10).map_overlap(lambda b: b * 2, depth=1)),
-    "array rechunk": lambda: computed(da.ones((40, 40), chunks=(40, 1)).rechunk((1, 40), method="tasks").sum()),
-    "array rechunk p2p": lambda: computed(da.ones((40, 40), chunks=(40, 10)).rechunk((10, 40), method="p2p")),
+    "array persisted": lambda: persisted(da.random.random((40, 40), chunks=10) @ _ones(10)),
+    "array overlap": lambda: computed(_ones(10).map_overlap(lambda b: b * 2, depth=1)),
+    "array rechunk": lambda: computed(_ones((40, 1)).rechunk((1, 40), method="tasks").sum()),
+    "array rechunk p2p": lambda: computed(_ones((40, 10)).rechunk((10, 40), method="p2p")),
     "array qr": lambda: computed(*da.linalg.qr(da.ones((80, 5), chunks=(20, 5)))),
-    "array from numpy": lambda: computed(da.from_array(np.arange(1600).reshape(40, 40), chunks=10).mean(axis=0)),
+    "array from numpy": lambda: computed(da.from_array(np.eye(40), chunks=10).mean(axis=0)),
     "array and delayed": lambda: computed(da.ones(10, chunks=5).sum(), _tree(4)),
-    "array blocks": lambda: computed(da.map_blocks(lambda block_info=None: np.zeros(3), chunks=((3,) * 4,), dtype=float)),
+    "array blocks": lambda: computed(da.map_blocks(_block, chunks=((3,) * 4,), dtype=float)),
     "frame groupby": lambda: computed(_frame().groupby("a").b.mean()),
     "frame merge": lambda: computed(_frame().merge(_frame(40, 3), on="a", shuffle_method="tasks")),
     "frame shuffle": lambda: computed(_frame().shuffle("a", shuffle_method="tasks")),
@@ -451,6 +460,21 @@ def test_a_large_argument_is_a_reference_into_what_was_sent(process):
     assert node() == array.sum() and node.args[0].flags.writeable
 
 
+def _memory(process, name):
+    status = Path(f"/proc/{process.process.pid}/status").read_text()
+    return int(status.split(f"{name}:")[1].split()[0]) * 1024
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_a_large_array_is_not_copied(process, tasks):
+    array = np.ones(25_000_000)
+    before = _memory(process, "VmHWM")
+    expr, wanted = mapped(np.sum, [array] * tasks)
+    assert process.submit(expr, wanted, order=False).bytes < 100_000
+    assert process.submit(graph({"x": Task("x", np.sum, array)}), ["x"], order=False).bytes < 100_000
+    assert _memory(process, "VmHWM") - before < array.nbytes / 10
+
+
 def test_large_bytes_made_while_expanding_come_as_memfd(process):
     make = Calls(operator.mul, b"x", 3_000_000)
     answer = process.submit(graph({"x": Task("x", len, make)}), ["x"], order=False)
@@ -500,8 +524,9 @@ def test_front_end_cost_of_a_map(process, name, capsys):
     expr_ser = Serialized(*serialize(to_serialize(expr), on_error="raise"))
     before = process.cpu()
     assert len(process.submit(None, wanted, order=False, expr_ser=expr_ser).records) == n
+    cost = (process.cpu() - before) / n * 1e6
     with capsys.disabled():
-        print(f"\nfront-end CPU, map of {n}, {name}: {(process.cpu() - before) / n * 1e6:.2f} µs per task")
+        print(f"\nfront-end CPU, map of {n}, {name}: {cost:.2f} µs per task")
 
 
 # ---- P2P ----------------------------------------------------------------------------------------

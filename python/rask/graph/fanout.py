@@ -24,7 +24,16 @@ from rask.graph.annotations import AnnotationSets
 from rask.graph.emit import NONE, SLICE_RECORDS, Emitter
 from rask.graph.opcodes import PROTO, Unspliceable
 from rask.graph.pack import Packer
-from rask.graph.template import ATOMS, LATE, SHARED_MIN, VALUE, pickle_value, task_tail, trusted
+from rask.graph.template import (
+    ATOMS,
+    LARGE_BYTES,
+    LATE,
+    SHARED_MIN,
+    VALUE,
+    pickle_value,
+    task_tail,
+    trusted,
+)
 
 _KWARG_NODE_MIN = 1e5  # stock turns a larger keyword argument into a node of its own
 _SHORT_MAX = 4096  # strings up to this length go through the fast path
@@ -100,13 +109,18 @@ class _Fanout:
     def _kind(self, column: list):
         """The kind of an argument for task_tail; files its column under how it is pickled."""
         first = column[0]
+        if type(first) is bytes and len(first) >= LARGE_BYTES:
+            self._late.append(column)
+            return LATE
         if len(column) > 1 and all(map(is_, column, repeat(first))):
             if type(first) in ATOMS:
                 return opcodes.body(pickle.dumps(first, 5))
-            return opcodes.nested(opcodes.dask_dumps(first))
-        if not _is_short(column) and len(set(map(id, column))) < len(column):
-            self._late.append(column)
-            return LATE
+            if not _has_buffers(first):
+                return opcodes.nested(opcodes.dask_dumps(first))
+        elif not _is_short(column) and len(set(map(id, column))) < len(column):
+            if not any(map(_has_buffers, column)):
+                self._late.append(column)
+                return LATE
         self._joint.append(column)
         return VALUE
 
@@ -157,13 +171,24 @@ class _Fanout:
     def _late_value(self, value) -> tuple[bytes, list[int]]:
         found = self._large.get(id(value))
         if found is None:
-            pickled = opcodes.dask_dumps(value)
-            if len(pickled) < SHARED_MIN:
+            if type(value) is bytes and len(value) >= SHARED_MIN:
+                found = opcodes.BYTES_BUFFER, [self._emitter.blob(value)]
+            elif len(pickled := opcodes.dask_dumps(value)) < SHARED_MIN:
                 found = opcodes.nested(pickled), []
             else:
                 found = opcodes.LOADS_BUFFER, [self._emitter.blob(pickled)]
             self._large[id(value)] = found
         return found
+
+
+def _has_buffers(value) -> bool:
+    """True for what pickles with buffers of its own, which are shared without our doing."""
+    found: list = []
+    try:
+        pickle.dumps(value, 5, buffer_callback=found.append)
+    except Exception:
+        return False
+    return any(buffer.raw().nbytes >= SHARED_MIN for buffer in found)
 
 
 def _is_short(column: list) -> bool:

@@ -132,7 +132,8 @@ def called(function: bytes, count: int, arguments: bytes) -> bytes:
 
 
 LOADS = name("pickle", "loads")
-LOADS_BUFFER = LOADS + _NEXT_BUFFER + b"\x85R"  # pickle.loads(<next out-of-band buffer>)
+LOADS_BUFFER = called(LOADS, 1, _NEXT_BUFFER)  # pickle.loads(<next out-of-band buffer>)
+BYTES_BUFFER = called(name("builtins", "bytes"), 1, _NEXT_BUFFER)  # bytes(<the same>)
 
 
 def by_reference(value) -> bytes | None:

@@ -63,6 +63,7 @@ def _loop(link: Link) -> None:
         else:
             link.write({"op": "commit", "id": message.header["id"]})
             link.flush()
+        message = None  # a mapped argument may go
         _flush_output()
 
 

@@ -22,6 +22,7 @@ from rask.graph.opcodes import Unspliceable, get
 #: Values the pickler writes without running Python code, and that hold nothing else.
 ATOMS = frozenset({int, float, str, bool, bytes, complex, type(None)})
 SHARED_MIN = 512  # a value that several tasks hold is sent once from this size on
+LARGE_BYTES = 1 << 16  # bytes of this size go out-of-band, which spares copying them
 
 #: Kinds of arguments, by what lies on the stack: a value, or after all values a key or a value.
 VALUE, REF, ALIAS, LATE = range(4)
@@ -134,18 +135,22 @@ class Templates:
     def _task(self, node: Task, key: bytes) -> tuple[bytes, int, list[int]]:
         if node._repr is not None or node._is_coro is not None:
             raise Unspliceable
-        kinds, values, references = [], [], []
+        kinds, values, late, large = [], [], [], []
         for argument in node.args:
             kind = type(argument)
             if kind is TaskRef:
                 kinds.append(REF)
-                references.append(opcodes.key(argument.key))
+                late.append(opcodes.key(argument.key))
+            elif kind is bytes and len(argument) >= LARGE_BYTES:
+                kinds.append(LATE)
+                late.append(opcodes.BYTES_BUFFER)
+                large.append(self._emitter.buffer(pickle.PickleBuffer(argument)))
             elif kind in ATOMS and id(argument) not in self._large:
                 kinds.append(VALUE)
                 values.append(argument)
             elif kind is Alias and argument.key is argument.target:
                 kinds.append(ALIAS)
-                references.append(opcodes.key(argument.key))
+                late.append(opcodes.key(argument.key))
             elif isinstance(argument, (GraphNode, TaskRef)):
                 raise Unspliceable
             elif id(argument) in self._large:
@@ -153,14 +158,14 @@ class Templates:
             else:
                 kinds.append(VALUE)
                 values.append(argument)
-        if len(values) + len(references) > opcodes.SLOTS_MAX:
+        if len(values) + len(late) > opcodes.SLOTS_MAX:
             raise Unspliceable
         own, buffers = self._values(tuple(values))
         token = node._token
-        parts = [opcodes.PROTO, own, *references, key]
+        parts = [opcodes.PROTO, own, *late, key]
         if token is not None:
             parts.insert(-1, opcodes.key(token))
-        return b"".join(parts), self._tail_of(node, kinds), buffers
+        return b"".join(parts), self._tail_of(node, kinds), buffers + large
 
     def _tail_of(self, node: Task, kinds: list) -> int:
         kwargs = node.kwargs
