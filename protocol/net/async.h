@@ -5,7 +5,8 @@
 //! the loop's thread, before or after it is awaited. There are no exceptions here: a conversation
 //! that can fail returns a Result.
 //!
-//! Rule for coroutines in this project: parameters by value, no capturing lambdas as coroutines.
+//! Rules for coroutines in this project: parameters by value, no capturing lambdas as coroutines,
+//! and no braced temporaries inside a co_await expression (g++ 12 destroys such aggregates twice).
 #pragma once
 
 #include <coroutine>

@@ -1,0 +1,258 @@
+//! One client: its registration and its stream.
+//!
+//! The stream is read in order by one coroutine. update-graph holds it up until the graph is
+//! committed, so nothing the client says later can overtake its graph; other clients are not held
+//! up. When the connection ends, what has arrived is still acted on (a client may fire, forget and
+//! leave), then everything the client wanted is released.
+//!
+//! Answers to: distributed/scheduler.py, Scheduler.add_client and the client_handlers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/wire/messages_client.h"
+#include "protocol/wire/messages_register.h"
+#include "scheduler/shell/rpc.h"
+#include "scheduler/shell/scatter.h"
+#include "scheduler/shell/server.h"
+#include "scheduler/shell/stream.h"
+
+namespace scheduler {
+namespace {
+
+using protocol::Connection;
+using protocol::Done;
+using protocol::Error;
+using protocol::Fault;
+using protocol::Message;
+using protocol::Op;
+using protocol::Status;
+
+constexpr std::size_t kKeysSlice = 4096;
+
+//! Acts on the ops of one client, one at a time.
+class ClientReader {
+ public:
+  ClientReader(Server& server, ClientId client, Connection::Ref connection)
+      : server_(server), client_(client), connection_(std::move(connection)) {}
+
+  Async<Status> act(const Message& message, Value op, Op kind, bool last);
+
+ private:
+  Async<Status> on_update_graph(const Message& message, Value op, bool last);
+  Async<Status> on_desires(const Message& message, Value op);
+  Async<Status> on_releases(const Message& message, Value op);
+  Status on_cancel(const Message& message, Value op);
+  Status on_report_key(const Message& message, Value op);
+  Status on_update_data(const Message& message, Value op);
+  Status on_subscription(const Message& message, Value op, bool subscribe);
+  Status on_heartbeat();
+
+  //! The client named in a message, or the sender.
+  ClientId named(std::string_view name) {
+    return name.empty() ? client_ : server_.client_named(name);
+  }
+
+  Server& server_;
+  ClientId client_;
+  Connection::Ref connection_;
+};
+
+Async<Status> ClientReader::act(const Message& message, Value op, Op kind, bool last) {
+  switch (kind) {
+    case Op::update_graph: co_return co_await on_update_graph(message, op, last);
+    case Op::client_desires_keys: co_return co_await on_desires(message, op);
+    case Op::client_releases_keys: co_return co_await on_releases(message, op);
+    case Op::cancel_keys: co_return on_cancel(message, op);
+    case Op::report_key: co_return on_report_key(message, op);
+    case Op::update_data: co_return on_update_data(message, op);
+    case Op::subscribe_topic: co_return on_subscription(message, op, true);
+    case Op::unsubscribe_topic: co_return on_subscription(message, op, false);
+    case Op::heartbeat_client: co_return on_heartbeat();
+    case Op::queue_future_release:
+    case Op::queue_release:
+    case Op::variable_future_received_confirm:
+    case Op::variable_delete:
+    case Op::publish_flush_batched_send:
+      server_.log.once(protocol::op_name(kind),
+                       fmt::format("Stream op '{}' is not supported yet and is ignored; see "
+                                   "docs/COMPATIBILITY.md", protocol::op_name(kind)));
+      co_return Done{};
+    default:
+      co_return Error{Fault::unknown_op, "'" + sample(op.find("op").as_str().value_or("")) +
+                                             "' is not an op of a client's stream"};
+  }
+}
+
+Async<Status> ClientReader::on_update_graph(const Message& message, Value op, bool last) {
+  protocol::UpdateGraph graph;
+  Status read = Done{};
+  const auto work = [&] { read = protocol::read(message, op, graph); };
+  if (is_large(message)) {
+    co_await offload(server_.loop, work);
+  } else {
+    work();
+  }
+  if (!read) co_return read;
+  const Value keys = op.find("keys");
+  const ByteView wanted = keys.is_map() ? keys.find("as-list").raw() : keys.raw();
+  const auto committed = server_.graphs.submit(client_, graph, wanted);
+  // Nobody will ask for the result if the client is gone and has said nothing more.
+  connection_->on_close([&server = server_, client = client_, connection = connection_.get(), last] {
+    if (last && !connection->has_message()) server.graphs.drop(client);
+  });
+  co_await committed;
+  connection_->on_close(nullptr);
+  co_return Done{};
+}
+
+Async<Status> ClientReader::on_desires(const Message& message, Value op) {
+  protocol::ClientDesiresKeys in;
+  if (auto read = protocol::read(message, op, in); !read) co_return read;
+  const ClientId client = named(in.client);
+  for (std::size_t at = 0; at < in.keys.size(); at += kKeysSlice) {
+    if (at > 0) co_await next_turn(server_.loop);
+    const std::size_t count = std::min(kKeysSlice, in.keys.size() - at);
+    server_.step(KeysDesired{client, std::span(in.keys).subspan(at, count)},
+                 Server::stimulus("client-desires-keys"));
+  }
+  co_return Done{};
+}
+
+Async<Status> ClientReader::on_releases(const Message& message, Value op) {
+  protocol::ClientReleasesKeys in;
+  if (auto read = protocol::read(message, op, in); !read) co_return read;
+  const ClientId client = named(in.client);
+  for (std::size_t at = 0; at < in.keys.size(); at += kKeysSlice) {
+    if (at > 0) co_await next_turn(server_.loop);
+    const std::size_t count = std::min(kKeysSlice, in.keys.size() - at);
+    server_.step(KeysReleased{client, std::span(in.keys).subspan(at, count)},
+                 Server::stimulus("client-releases-keys"));
+  }
+  co_return Done{};
+}
+
+Status ClientReader::on_cancel(const Message& message, Value op) {
+  protocol::CancelKeys in;
+  if (auto read = protocol::read(message, op, in); !read) return read;
+  const ClientId client = named(in.client);
+  const ClientPeer* peer = server_.peers.find(client);
+  server_.log.info(fmt::format("Client {} requests to cancel {} keys", peer ? peer->name : "",
+                               in.keys.size()));
+  server_.step(KeysCancelled{client, in.keys, in.force, in.reason, in.msg},
+               Server::stimulus("cancel-key"));
+  return Done{};
+}
+
+Status ClientReader::on_report_key(const Message& message, Value op) {
+  protocol::ReportKey in;
+  if (auto read = protocol::read(message, op, in); !read) return read;
+  server_.step(KeyReported{named(in.client), in.key}, Server::stimulus("report-key"));
+  return Done{};
+}
+
+Status ClientReader::on_update_data(const Message& message, Value op) {
+  protocol::UpdateData in;
+  if (auto read = protocol::read(message, op, in); !read) return read;
+  server_.step(scattered(server_, named(in.client), in.who_has), Server::stimulus("update-data"));
+  return Done{};
+}
+
+Status ClientReader::on_subscription(const Message& message, Value op, bool subscribe) {
+  protocol::TopicSubscription in;
+  if (auto read = protocol::read(message, op, in); !read) return read;
+  if (subscribe) {
+    server_.topics.subscribe(in.topic, named(in.client));
+  } else {
+    server_.topics.unsubscribe(in.topic, named(in.client));
+  }
+  return Done{};
+}
+
+Status ClientReader::on_heartbeat() {
+  if (ClientPeer* peer = server_.peers.find(client_)) {
+    peer->last_seen = wall_time();
+    const double interval = 10 * server_.heartbeat_interval(server_.peers.clients().size());
+    protocol::write(peer->stream.op(), protocol::AdjustHeartbeatInterval{interval});
+  }
+  return Done{};
+}
+
+ClientPeer& welcome(Server& server, const protocol::RegisterClient& in,
+                    const Connection::Ref& connection) {
+  if (ClientPeer* old = server.peers.find_client(in.client)) {
+    // It came back before we noticed that it had left.
+    if (old->connection) old->connection->abort({Fault::closed, "the client connected again"});
+    server.remove_client(old->id, Server::stimulus("remove-client"));
+  }
+  auto peer = std::make_unique<ClientPeer>();
+  peer->id = server.peers.next_client_id();
+  peer->name = in.client;
+  peer->last_seen = wall_time();
+  peer->packages = parse_packages(in.versions);
+  peer->connection = connection;
+  ClientPeer& client = server.peers.add(std::move(peer));
+  server.log.info("Receive client connection: " + client.name);
+  server.topics.publish({"all", client.name}, [&](protocol::MessageWriter& out) {
+    out.map(2);
+    out.field("action");
+    out.str("add-client");
+    out.field("client");
+    out.str(client.name);
+  });
+  server.step(ClientAdded{client.id, client.name}, Server::stimulus("add-client"));
+  return client;
+}
+
+void send_stream_start(Server& server, ClientPeer& client) {
+  std::vector<const Packages*> workers;
+  for (const auto& [id, worker] : server.peers.workers()) {
+    if (worker->packages) workers.push_back(&*worker->packages);
+  }
+  const std::string warning =
+      mismatch_warning(server.graphs.packages(), workers, client.packages, "Client");
+  protocol::MessageWriter out;
+  out.array(1);
+  protocol::write(out, protocol::StreamStart{warning, {}});
+  client.connection->send(out.finish());
+  client.stream.attach(client.connection);
+}
+
+}  // namespace
+
+Async<Reply> rpc_register_client(Server& server, Request request) {
+  protocol::RegisterClient in;
+  if (auto read = request.read(in); !read) {
+    co_return Reply::raise(read.error());
+  }
+  ClientPeer& peer = welcome(server, in, request.connection);
+  const ClientId id = peer.id;
+  const std::string name = peer.name;
+  send_stream_start(server, peer);
+
+  server.log.write(Log::Level::info, Log::kCore,
+                   "Starting established connection to " + request.connection->peer().text());
+  ClientReader reader(server, id, request.connection);
+  StreamReader stream(server, request.connection);
+  bool leaving = false;
+  while (!leaving && co_await stream.next_message()) {
+    while (const auto op = stream.next_op()) {
+      if (op->kind == Op::close_client) {
+        leaving = true;
+        break;
+      }
+      const Status acted = co_await reader.act(op->message, op->value, op->kind, op->last);
+      if (!acted) stream.fail(acted.error());
+      if (stream.tired()) co_await next_turn(server.loop);
+    }
+  }
+  if (server.peers.find(id) != nullptr) {
+    server.remove_client(id, Server::stimulus("remove-client"));
+  }
+  request.connection->close();
+  if (!server.closing()) server.log.info("Close client connection: " + name);
+  co_return Reply::taken_over();
+}
+
+}  // namespace scheduler

@@ -1,0 +1,211 @@
+//! Submissions and the answers of the graph processes; see graph_intake.h.
+#include "scheduler/shell/graph_intake.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "scheduler/shell/server.h"
+
+namespace scheduler {
+namespace {
+
+constexpr std::size_t kWantsSlice = 4096;
+
+}  // namespace
+
+GraphIntake::GraphIntake(Server& server, std::string python)
+    : server_(server), python_(std::move(python)) {}
+
+GraphIntake::~GraphIntake() = default;
+
+void GraphIntake::start() {
+  GraphLink::Options options;
+  options.python = python_;
+  link_ = std::make_unique<GraphLink>(server_.loop.uv(), std::move(options), *this);
+}
+
+void GraphIntake::close() {
+  if (link_) link_->close();
+}
+
+protocol::Completer<bool> GraphIntake::submit(ClientId client, const protocol::UpdateGraph& graph,
+                                              ByteView wanted) {
+  const SubmissionId id(next_++);
+  Submission& submission = submissions_[id];
+  submission.client = client;
+  submission.graph = &graph;
+  submission.stimulus = graph.stimulus_id.empty() ? Server::stimulus("update-graph")
+                                                  : std::string(graph.stimulus_id);
+  const auto& actors =
+      graph.actors == protocol::UpdateGraph::Actors::all ? graph.keys : graph.actor_keys;
+  if (graph.actors != protocol::UpdateGraph::Actors::none) {
+    for (const KeyView key : actors) submission.actor_keys.insert(key.bytes);
+  }
+  GraphLink::Request request;
+  request.id = id;
+  request.client = client;
+  request.expr = graph.expr;
+  request.annotations = graph.annotations;
+  request.order = !graph.has_priorities;
+  request.wanted = wanted;
+  link_->submit(std::move(request));
+  return submission.done;
+}
+
+GraphIntake::Submission* GraphIntake::find(SubmissionId id) {
+  const auto found = submissions_.find(id);
+  return found == submissions_.end() ? nullptr : &found->second;
+}
+
+void GraphIntake::drop(ClientId client) {
+  std::vector<SubmissionId> mine;
+  for (const auto& [id, submission] : submissions_) {
+    if (submission.client == client) mine.push_back(id);
+  }
+  for (const SubmissionId id : mine) {
+    link_->drop(id);
+    if (find(id)->opened) server_.step(GraphDropped{id}, Server::stimulus("remove-client"));
+    end(id);
+  }
+}
+
+void GraphIntake::drop_all() {
+  while (!submissions_.empty()) {
+    const SubmissionId id = submissions_.begin()->first;
+    link_->drop(id);
+    if (find(id)->opened) server_.step(GraphDropped{id}, Server::stimulus("restart"));
+    end(id);
+  }
+}
+
+void GraphIntake::end(SubmissionId id) {
+  const auto found = submissions_.find(id);
+  const protocol::Completer<bool> done = found->second.done;
+  submissions_.erase(found);
+  // The client's session goes on, but not from inside whoever called this.
+  server_.loop.defer([done] { done.complete(true); });
+}
+
+// ---- answers ------------------------------------------------------------------------------------
+
+void GraphIntake::on_hello(ByteView versions) {
+  versions_ = versions;
+  protocol::Document document;
+  if (document.parse(versions_)) packages_ = parse_packages(document.root());
+  hello_.complete(true);
+}
+
+void GraphIntake::on_open(SubmissionId id, bool append, std::optional<std::uint64_t>) {
+  Submission* submission = find(id);
+  if (submission == nullptr) return;
+  submission->opened = true;
+  GraphOpened event;
+  event.submission = id;
+  event.client = submission->client;
+  event.fifo_timeout = submission->graph->fifo_timeout_seconds;
+  event.has_submitting_task = submission->graph->has_submitting_task;
+  event.submitting_task = submission->graph->submitting_task;
+  event.append = append;
+  server_.step(event, submission->stimulus);
+}
+
+std::int64_t GraphIntake::priority_of(Submission& submission, KeyView key) {
+  const auto& given = submission.graph->priorities;
+  std::size_t& cursor = submission.priority_cursor;
+  if (cursor < given.size() && given[cursor].first == key) return given[cursor++].second;
+  if (submission.by_key.empty()) {
+    for (const auto& [name, priority] : given) submission.by_key.emplace(name.bytes, priority);
+  }
+  const auto found = submission.by_key.find(key.bytes);
+  return found == submission.by_key.end() ? 0 : found->second;
+}
+
+void GraphIntake::on_keys(SubmissionId id, std::span<const KeyView> keys, bool outside) {
+  Submission* submission = find(id);
+  if (submission == nullptr) return;
+  if (submission->graph->has_priorities || !submission->actor_keys.empty()) {
+    for (const KeyView key : keys) {
+      submission->priorities.push_back(
+          outside || !submission->graph->has_priorities ? 0 : priority_of(*submission, key));
+      submission->actor.push_back(submission->actor_keys.contains(key.bytes));
+    }
+  }
+  GraphKeys event;
+  event.submission = id;
+  event.keys = keys;
+  event.outside = outside;
+  server_.step(event, submission->stimulus);
+}
+
+void GraphIntake::send_wants(SubmissionId id, Submission& submission, std::size_t count) {
+  const std::vector<KeyView>& wanted = submission.graph->keys;
+  while (count > 0 && submission.wants_sent < wanted.size()) {
+    const std::size_t slice =
+        std::min({count, kWantsSlice, wanted.size() - submission.wants_sent});
+    const std::span<const KeyView> keys(wanted.data() + submission.wants_sent, slice);
+    submission.wants_sent += slice;
+    count -= slice;
+    server_.step(GraphWants{id, keys}, submission.stimulus);
+  }
+}
+
+void GraphIntake::on_records(SubmissionId id, std::vector<GraphTask> tasks) {
+  Submission* submission = find(id);
+  if (submission == nullptr) return;
+  for (GraphTask& task : tasks) {
+    if (task.key >= submission->priorities.size()) continue;
+    if (submission->graph->has_priorities) task.priority = submission->priorities[task.key];
+    task.actor = task.actor || submission->actor[task.key];
+  }
+  // As many wants as records, so that neither makes a turn long.
+  send_wants(id, *submission, std::max(tasks.size(), std::size_t{1}));
+  server_.step(GraphRecords{id, std::move(tasks)}, submission->stimulus);
+}
+
+void GraphIntake::on_barriers(SubmissionId, std::vector<GraphBarrier>) {
+  server_.log.once("shuffle-barrier",
+                   "A graph holds P2P shuffle barriers; P2P is not supported yet, see "
+                   "docs/COMPATIBILITY.md");
+}
+
+void GraphIntake::on_commit(SubmissionId id) {
+  Submission* submission = find(id);
+  if (submission == nullptr) return;
+  send_wants(id, *submission, submission->graph->keys.size());
+  server_.step(GraphCommitted{id}, submission->stimulus);
+  report(*submission, "OK");
+  end(id);
+}
+
+void GraphIntake::on_error(SubmissionId id, GraphError error) {
+  Submission* submission = find(id);
+  if (submission == nullptr) return;
+  server_.log.error(error.exception_text);
+  if (submission->opened) server_.step(GraphDropped{id}, submission->stimulus);
+  if (ClientPeer* client = server_.peers.find(submission->client)) {
+    for (const KeyView key : submission->graph->keys) {
+      protocol::write(client->stream.op(),
+                      protocol::ClientTaskErred{key, error.exception, error.traceback});
+    }
+  }
+  report(*submission, "error");
+  end(id);
+}
+
+void GraphIntake::on_log(std::string_view line) { server_.log.info(line); }
+
+void GraphIntake::report(const Submission& submission, std::string_view status) {
+  ClientPeer* client = server_.peers.find(submission.client);
+  if (client == nullptr) return;
+  server_.topics.publish({"scheduler", client->name}, [&](protocol::MessageWriter& out) {
+    out.map(3);
+    out.field("action");
+    out.str("update-graph");
+    out.field("stimulus_id");
+    out.str(submission.stimulus);
+    out.field("status");
+    out.str(status);
+  });
+}
+
+}  // namespace scheduler

@@ -1,0 +1,98 @@
+//! Graphs on their way in: from a client's update-graph through a graph process into the core.
+//!
+//! The client's session waits on `submit` until the graph is committed or has failed, so its later
+//! messages cannot overtake it; other clients go on. Records reach the core in slices as the graph
+//! process packs them. Wanted keys and the client's own priorities are merged in here.
+//!
+//! Answers to: distributed/scheduler.py, Scheduler.update_graph.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
+
+#include "protocol/net/async.h"
+#include "protocol/wire/messages_client.h"
+#include "scheduler/frontend/graph_link.h"
+#include "scheduler/shell/versions.h"
+
+namespace scheduler {
+
+class Server;
+
+class GraphIntake final : public GraphLink::Sink {
+ public:
+  GraphIntake(Server& server, std::string python);
+  ~GraphIntake() override;
+
+  //! Starts the first graph process.
+  void start();
+  //! Completes when the graph is committed, has failed, or its client is gone. `graph` and what it
+  //! borrows must stay until then. `wanted`: msgpack array of the wanted keys.
+  protocol::Completer<bool> submit(ClientId client, const protocol::UpdateGraph& graph,
+                                   ByteView wanted);
+  //! The client is gone: its graphs are forgotten.
+  void drop(ClientId client);
+  //! The cluster restarts: every open graph is forgotten.
+  void drop_all();
+  void close();
+
+  //! Graphs not committed yet.
+  std::size_t open() const { return submissions_.size(); }
+
+  //! Versions of the graph process, once it has said hello.
+  const std::optional<Packages>& packages() const { return packages_; }
+  ByteView versions() const { return versions_; }
+  //! Completes with the first hello.
+  protocol::Completer<bool> hello() const { return hello_; }
+
+  // ---- GraphLink::Sink --------------------------------------------------------------------------
+  void on_hello(ByteView versions) override;
+  void on_open(SubmissionId id, bool append, std::optional<std::uint64_t> tasks) override;
+  void on_keys(SubmissionId id, std::span<const KeyView> keys, bool outside) override;
+  void on_records(SubmissionId id, std::vector<GraphTask> tasks) override;
+  void on_barriers(SubmissionId id, std::vector<GraphBarrier> barriers) override;
+  void on_commit(SubmissionId id) override;
+  void on_error(SubmissionId id, GraphError error) override;
+  void on_log(std::string_view line) override;
+
+ private:
+  struct Submission {
+    ClientId client;
+    const protocol::UpdateGraph* graph;
+    std::string stimulus;
+    protocol::Completer<bool> done;
+    bool opened = false;
+    std::size_t wants_sent = 0;
+    std::uint32_t keys_told = 0;
+    // The client's priorities usually come in the order of the keys: walk both in step.
+    std::size_t priority_cursor = 0;
+    std::vector<std::int64_t> priorities;                        //!< by number of key
+    absl::flat_hash_map<std::string_view, std::int64_t> by_key;  //!< when the orders differ
+    absl::flat_hash_set<std::string_view> actor_keys;
+    std::vector<bool> actor;                                     //!< by number of key
+  };
+
+  Submission* find(SubmissionId id);
+  void send_wants(SubmissionId id, Submission& submission, std::size_t count);
+  std::int64_t priority_of(Submission& submission, KeyView key);
+  void end(SubmissionId id);
+  void report(const Submission& submission, std::string_view status);
+
+  Server& server_;
+  std::string python_;
+  std::unique_ptr<GraphLink> link_;
+  std::uint32_t next_ = 0;
+  std::map<SubmissionId, Submission> submissions_;
+  std::string versions_;
+  std::optional<Packages> packages_;
+  protocol::Completer<bool> hello_;
+};
+
+}  // namespace scheduler

@@ -1,0 +1,79 @@
+//! Event topics and metadata by RPC.
+//!
+//! Answers to: Scheduler.log_event, get_events, get_metadata and set_metadata.
+#include "scheduler/shell/rpc.h"
+#include "scheduler/shell/server.h"
+
+namespace scheduler {
+
+using protocol::MessageWriter;
+
+namespace {
+
+constexpr std::size_t kMetadataPathMax = 1000;
+
+void write_events(MessageWriter& out, const Topics::Topic* topic) {
+  const std::size_t count = topic ? topic->events.size() : 0;
+  out.array(static_cast<std::uint32_t>(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    const TopicEvent& event = topic->events[i];
+    out.array(2);
+    out.real(event.time);
+    out.payload(event.message);
+  }
+}
+
+}  // namespace
+
+Reply rpc_log_event(Server& server, const Request& request) {
+  const auto event = request.message->payload(request.body().find("msg"));
+  if (!event) return Reply::raise(event.error());
+  const Value topic = request.get("topic");
+  if (const auto name = topic.as_str()) {
+    server.topics.publish(*name, *event);
+  } else {
+    for (const Value each : topic.elements()) {
+      if (const auto text = each.as_str()) server.topics.publish(*text, *event);
+    }
+  }
+  return Reply::nil();
+}
+
+Reply rpc_events(Server& server, const Request& request) {
+  return Reply::written([&](MessageWriter& out) {
+    if (const auto name = request.get("topic").as_str()) {
+      write_events(out, server.topics.find(*name));
+      return;
+    }
+    std::uint32_t count = 0;
+    for (const auto& [name, topic] : server.topics.all()) count += topic.events.empty() ? 0 : 1;
+    out.map(count);
+    for (const auto& [name, topic] : server.topics.all()) {
+      if (topic.events.empty()) continue;
+      out.str(name);
+      write_events(out, &topic);
+    }
+  });
+}
+
+Reply rpc_get_metadata(Server& server, const Request& request) {
+  protocol::GetMetadataCall call;
+  if (auto read = request.read(call); !read) return Reply::raise(read.error());
+  MessageWriter out;
+  const auto missing = server.metadata.write(call.keys, out);
+  if (!missing) return out.finish();
+  if (!call.fallback) return Reply::missing_key(*missing);
+  return Reply::written([&](MessageWriter& fallback) { fallback.payload(call.fallback); });
+}
+
+Reply rpc_set_metadata(Server& server, const Request& request) {
+  protocol::SetMetadataCall call;
+  if (auto read = request.read(call); !read) return Reply::raise(read.error());
+  if (call.keys.empty() || call.keys.size() > kMetadataPathMax) {
+    return Reply::raise({"IndexError", "a metadata path has between 1 and 1000 keys"});
+  }
+  server.metadata.set(call.keys, call.value);
+  return Reply::nil();
+}
+
+}  // namespace scheduler
