@@ -56,7 +56,6 @@ Options options_of(const nb::dict& dict) {
   read_option(dict, "local_directory", o.local_directory);
   read_option(dict, "nanny_address", o.nanny_address);
   read_option(dict, "versions", o.versions);
-  read_option(dict, "extra", o.extra);
   read_option(dict, "heartbeat_seconds", o.heartbeat_seconds);
   read_option(dict, "connect_timeout_seconds", o.connect_timeout_seconds);
   read_option(dict, "incoming_connections", o.incoming_connections);
@@ -134,6 +133,10 @@ class PyRuntime {
   }
 
   // ---- executors ----------------------------------------------------------------------------
+  void pin_executor() {
+    const protocol::Status status = runtime_.pin_executor();
+    if (!status) throw std::runtime_error(status.error().text());
+  }
   std::optional<PyJob> next_job() {
     std::optional<Job> job;
     {
@@ -271,6 +274,7 @@ void bind_runtime(nb::module_& module) {
       .def("announce_closing", &PyRuntime::announce_closing)
       .def("after_fork_in_child", &PyRuntime::after_fork_in_child)
       .def("stop", &PyRuntime::stop)
+      .def("pin_executor", &PyRuntime::pin_executor)
       .def("next_job", &PyRuntime::next_job)
       .def("finished", &PyRuntime::finished, "job"_a, "value"_a.none(), "nbytes"_a,
            "packed"_a.none(), "type_name"_a, "type"_a, "start"_a, "stop"_a, "thread"_a)

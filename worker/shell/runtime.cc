@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include <atomic>
 #include <future>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "worker/shell/spiller.h"
 #include "worker/shell/store.h"
 #include "worker/shell/stream_in.h"
+#include "worker/shell/topology.h"
 
 namespace worker {
 
@@ -65,6 +67,8 @@ class Runtime::Loop {
   WaitQueue<PendingJob> jobs;
   WaitQueue<PackRequest> packs;
   ServiceQueue service;
+  Topology topology;
+  std::atomic<std::uint32_t> executors = 0;  //!< bound so far
   std::string address;
   std::thread thread;
   protocol::Loop loop;
@@ -124,7 +128,8 @@ Runtime::Loop::Parts::Parts(Loop& home)
                     for (const Slice& frame : payload->frames) event.message.push_back(frame);
                     home.service.push(std::move(event));
                   }}),
-      link(home.loop, home.options, pool, stream, in, driver,
+      link(home.loop, home.options, home.topology.describe(home.options.pin), pool, stream, in,
+           driver,
            {driver.core(), home.store, fetcher, server},
            home.service, [&home](std::string reason) { home.lost(std::move(reason)); }),
       spiller(home.loop, home.store, packer, home.options,
@@ -265,6 +270,10 @@ void Runtime::after_fork_in_child() {
 }
 
 // ---- executors ----------------------------------------------------------------------------------
+
+Status Runtime::pin_executor() {
+  return loop_->topology.pin(loop_->options.pin, loop_->executors++);
+}
 
 std::optional<Job> Runtime::next_job() {
   while (auto pending = loop_->jobs.pop()) {

@@ -53,7 +53,6 @@ struct Options {
   std::string local_directory;
   std::string nanny_address;           //!< empty: none
   Slice versions;                      //!< msgpack map for register-worker
-  Slice extra;                         //!< msgpack map shown in identity (topology, …)
   double heartbeat_seconds = 1.0;
   double connect_timeout_seconds = 30;
   std::uint32_t incoming_connections = 10;
@@ -155,6 +154,8 @@ class Runtime {
   void after_fork_in_child();
 
   // ---- executors --------------------------------------------------------------------------------
+  //! Binds the calling thread as the `pin` option says; call once per executor, before its jobs.
+  protocol::Status pin_executor();
   //! Waits for a job of the default pool. None: interrupted, or the worker closes.
   std::optional<Job> next_job();
   void finished(const Job& job, Finished result);

@@ -46,7 +46,7 @@ OutMessage SchedulerLink::registration() {
   message.nanny = options_.nanny_address;
   message.pid = ::getpid();
   message.versions = inline_map(options_.versions);
-  message.extra = inline_map(options_.extra);
+  message.extra = inline_map(extra_);
   message.stimulus_id = stimulus;
   message.server_id = options_.id;
   message.measured = gauge_.read(loop_.now());

@@ -22,11 +22,11 @@ namespace worker {
 
 class SchedulerLink {
  public:
-  SchedulerLink(protocol::Loop& loop, const Options& options, protocol::RpcPool& pool,
+  SchedulerLink(protocol::Loop& loop, const Options& options, Slice extra, protocol::RpcPool& pool,
                 protocol::StreamSender& stream, StreamIn& in, const Driver& driver,
                 MetricsSources sources,
                 ServiceQueue& service, std::function<void(std::string)> on_lost)
-      : loop_(loop), options_(options), pool_(pool), stream_(stream), in_(in), driver_(driver), gauge_(sources),
+      : loop_(loop), options_(options), extra_(std::move(extra)), pool_(pool), stream_(stream), in_(in), driver_(driver), gauge_(sources),
         service_(service), on_lost_(std::move(on_lost)), beat_(loop), keep_alive_(loop) {}
 
   //! Connects and registers; the outcome is a service event.
@@ -53,6 +53,7 @@ class SchedulerLink {
 
   protocol::Loop& loop_;
   const Options& options_;
+  Slice extra_;  //!< a map merged into our identity
   protocol::RpcPool& pool_;
   protocol::StreamSender& stream_;
   StreamIn& in_;

@@ -15,6 +15,8 @@ from distributed.threadpoolexecutor import ThreadPoolExecutor
 
 logger = logging.getLogger("distributed.worker")
 
+_bound = threading.local()
+
 
 class JobPool(ThreadPoolExecutor):
     def __init__(self, nthreads: int, thread_name_prefix: str) -> None:
@@ -42,6 +44,7 @@ class JobPool(ThreadPoolExecutor):
     def _pump(self) -> None:
         runtime = self.execution.runtime
         me = threading.current_thread()
+        self._pin(runtime)
         while (job := runtime.next_job()) is not None:
             try:
                 self.execution.run(job)
@@ -53,3 +56,14 @@ class JobPool(ThreadPoolExecutor):
             if self._rejoin_list:
                 super().submit(self._pump)
                 return
+
+    @staticmethod
+    def _pin(runtime) -> None:
+        """Binds the thread once; a machine that refuses is no reason not to work."""
+        if getattr(_bound, "done", False):
+            return
+        _bound.done = True
+        try:
+            runtime.pin_executor()
+        except RuntimeError as error:
+            logger.warning("%s", error)
