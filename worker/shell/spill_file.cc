@@ -115,7 +115,7 @@ Result<protocol::PayloadRef> SpillFile::read() const {
   std::vector<std::uint64_t> words(kFixedWords);
   if (!read_all(file.fd, reinterpret_cast<char*>(words.data()), kFixedWords * kWord)) return corrupt;
   const std::uint64_t count = words[0];
-  if (count == 0 || count > bytes_ / kWord || words[1] > 2) return corrupt;
+  if (count == 0 || count > bytes_ / kWord || words[1] > 3) return corrupt;
   words.resize(kFixedWords + count + 1);
   if (!read_all(file.fd, reinterpret_cast<char*>(words.data() + kFixedWords), (count + 1) * kWord)) {
     return corrupt;

@@ -1,8 +1,8 @@
 """Values as bytes: what a worker sends to peers and clients, and what it gets back.
 
 A payload is `(kind, header, frames)`: kind 1 is Dask's `__Serialized__` bundle (msgpack sub-header
-and sub-frames), kind 2 its `__Pickled__` bundle. The native side carries payloads without looking
-inside. Any form stock's `distributed.protocol` can read is legal; simple values take a short cut
+and sub-frames), kind 2 its `__Pickled__` bundle, kind 3 a value with such bundles inside it and
+kind 0 plain msgpack. The native side carries payloads without looking inside. Any form stock's `distributed.protocol` can read is legal; simple values take a short cut
 through pickle, all others go through stock's own serializers.
 """
 
@@ -12,7 +12,7 @@ import pickle
 
 import msgpack
 from distributed.protocol.compression import decompress
-from distributed.protocol.core import maybe_compress
+from distributed.protocol.core import loads, maybe_compress
 from distributed.protocol.serialize import (
     Serialize,
     merge_and_deserialize,
@@ -93,6 +93,4 @@ def unpack(payload):
         if "compression" in header:
             frames = decompress(header, frames)
         return merge_and_deserialize(header, frames)
-    return msgpack.loads(
-        header, object_hook=msgpack_decode_default, use_list=False, **msgpack_opts
-    )
+    return loads([header, *frames])
