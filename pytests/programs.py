@@ -45,7 +45,7 @@ def throws(message: str) -> None:
     raise RuntimeError(message)
 
 
-def until(condition: Callable[[], Any], what: str = "condition", timeout: float = 30) -> Any:
+def until(condition: Callable[[], Any], what: str = "condition", timeout: float = 60) -> Any:
     """Waits for a true value and gives it; fails by deadline, not by count of tries."""
     deadline = time.monotonic() + timeout
     while not (found := condition()):
