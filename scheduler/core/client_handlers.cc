@@ -171,7 +171,8 @@ void on_reported(State& state, const KeyReported& reported) {
 
 void on_retried(State& state, const KeysRetried& retried) {
   for (const TaskId id : erred_roots(state, retried.keys)) {
-    if (state.tasks[id].state == TaskState::erred) recommend(state, id, TaskState::waiting);
+    // Whatever its state, as stock: a result that is there is thrown away and made anew.
+    recommend(state, id, TaskState::waiting);
   }
   run_transitions(state);
   fill_slots(state);
