@@ -61,6 +61,8 @@ BYTES = (
     "distributed.admin.large-graph-warning-threshold",
 )
 
+FREE = (".default-task-durations", ".resources", ".environ", ".pre-spawn-environ")
+
 
 def flat_config() -> dict[str, Any]:
     """The resolved configuration as a flat map of plain values."""
@@ -69,17 +71,16 @@ def flat_config() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for root in ROOTS:
         value = dask.config.get(root, None)
-        for key, leaf in _leaves(root, value):
-            # Keys of stock's defaults are canonical already; ours have no defaults file.
-            name = key.replace("_", "-") if root == "rask" else key
-            found[name] = _plain(name, leaf)
+        found |= {key: _plain(key, leaf) for key, leaf in _leaves(root, value)}
     return found
 
 
 def _leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _leaves(f"{prefix}.{name}", inner)
+            # "-" and "_" mean the same to dask.config, except in names that users made up.
+            plain = str(name) if prefix.endswith(FREE) else str(name).replace("_", "-")
+            yield from _leaves(f"{prefix}.{plain}", inner)
     else:
         yield prefix, value
 
