@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "scheduler/core/intake.h"
+#include "scheduler/core/release.h"
 #include "scheduler/core/transitions.h"
 
 namespace scheduler {
@@ -16,7 +17,8 @@ bool owned(const Task& task, const Submission& graph) {
   return task.state == S::staged && task.submission == graph.id;
 }
 
-//! A bare key that nothing refers to leaves the table. False if it must stay.
+}  // namespace
+
 bool end_bare_key(State& state, TaskId id) {
   Task& task = state.tasks[id];
   if (task.state != S::staged || task.submission.valid() || task.pins > 0 ||
@@ -35,6 +37,8 @@ bool end_bare_key(State& state, TaskId id) {
   return true;
 }
 
+namespace {
+
 //! The task lost a staged dependent.
 void let_go(State& state, TaskId id) {
   if (end_bare_key(state, id)) return;
@@ -51,6 +55,7 @@ void discard(State& state, Submission& graph, TaskId id) {
   Task& task = state.tasks[id];
   if (!owned(task, graph)) return;
   task.submission = SubmissionId();
+  abandon_dependents(state, task);  // a later slice was to define it
   strip(state, id);
 }
 

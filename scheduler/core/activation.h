@@ -23,4 +23,7 @@ void drop(State& state, Submission& graph);
 //! Makes a staged task a bare key again: no spec, no inputs. It may end here if nobody refers to it.
 void strip(State& state, TaskId id);
 
+//! A bare key that nothing refers to leaves the table. False if it must stay.
+bool end_bare_key(State& state, TaskId id);
+
 }  // namespace scheduler

@@ -1,3 +1,6 @@
+//! Reactions to clients: wants, cancels, retries, scattered data, restart.
+//!
+//! Walks over the graph use explicit stacks and Task::mark; a user's graph may be 100 000 deep.
 #include <algorithm>
 
 #include "scheduler/core/activation.h"
@@ -127,6 +130,11 @@ void on_desired(State& state, const KeysDesired& desired) {
       state.emit(Note{Note::Kind::unknown_key_desired, copy_of(key)});
       continue;
     }
+    const TaskState now = state.tasks[id].state;
+    const bool over = now == TaskState::memory || now == TaskState::erred ||
+                      now == TaskState::released;
+    // fire-and-forget lets go when the task is done; of one that is over it would never let go.
+    if (desired.client == state.fire_and_forget && over) continue;
     state.add_want(desired.client, id);
     report_to(state, desired.client, id);
   }
@@ -170,9 +178,16 @@ void on_reported(State& state, const KeyReported& reported) {
 }
 
 void on_retried(State& state, const KeysRetried& retried) {
-  for (const TaskId id : erred_roots(state, retried.keys)) {
+  const std::vector<TaskId> roots = erred_roots(state, retried.keys);
+  for (const TaskId id : roots) {
     // Whatever its state, as stock: a result that is there is thrown away and made anew.
     recommend(state, id, TaskState::waiting);
+  }
+  run_transitions(state);
+  for (const TaskId id : roots) {  // those whose dependents err all the same
+    const TaskState now = state.tasks[id].state;
+    if (state.tasks[id].needed() || now == TaskState::memory || now == TaskState::erred) continue;
+    recommend(state, id, TaskState::released);
   }
   run_transitions(state);
   fill_slots(state);

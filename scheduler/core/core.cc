@@ -1,5 +1,7 @@
 #include "scheduler/core/core.h"
 
+#include <algorithm>
+
 #include "scheduler/core/activation.h"
 #include "scheduler/core/handlers.h"
 #include "scheduler/core/intake.h"
@@ -98,6 +100,18 @@ void send_computes(State& state) {
   state.computes.clear();
 }
 
+//! A task that erred and was retried within the step has no error to show any more.
+void drop_outdated_errors(State& state, std::size_t first) {
+  if (!std::exchange(state.errors_reported, false)) return;
+  const auto outdated = [&](const Action& action) {
+    const auto* erred = std::get_if<ReportErred>(&action);
+    return erred != nullptr && state.tasks[erred->task].error() == nullptr;
+  };
+  Actions& out = *state.out;
+  out.erase(std::remove_if(out.begin() + static_cast<std::ptrdiff_t>(first), out.end(), outdated),
+            out.end());
+}
+
 void ask_for_turn(State& state) {
   if (state.turn_wanted) return;
   bool more = !state.leaving.empty() || state.tasks.has_old_chunks();
@@ -113,8 +127,10 @@ Core::Core(Config config) : state_(std::make_unique<State>(std::move(config))) {
 Core::~Core() = default;
 
 void Core::step(const Event& event, std::string_view stimulus, Now now, Actions& out) {
+  const std::size_t first = out.size();
   begin_step(*state_, stimulus, now, out);
   std::visit(Dispatch{*state_}, event);
+  drop_outdated_errors(*state_, first);
   ask_for_turn(*state_);
   send_computes(*state_);
 }

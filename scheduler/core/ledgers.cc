@@ -26,6 +26,7 @@ void State::unlink(TaskId dependent, std::size_t index) {
   Task& up = tasks[cut.task];
   if (cut.flag) --down.waiting_on;
   if (up.dependents[cut.place].flag) --up.waiters;
+  if (down.processing_on.valid()) unfetch(worker(down.processing_on), cut.task);
 
   const Edge last_dependent = up.dependents.back();
   up.dependents[cut.place] = last_dependent;

@@ -11,43 +11,6 @@ namespace {
 
 using S = TaskState;
 
-//! The task no longer needs its inputs.
-void let_go_of_inputs(State& state, Task& task) {
-  for (const Edge& edge : task.dependencies) {
-    Task& input = state.tasks[edge.task];
-    Edge& there = state.other_end_of_dependency(edge);
-    if (!there.flag) continue;
-    state.set_waiter(input, there, false);
-    if (!input.needed()) recommend(state, edge.task, S::released);
-  }
-}
-
-//! Cuts the task off from those that depend on it; they cannot be computed any more.
-//! Tasks of open submissions stay attached: their commit will see what happened.
-void abandon_dependents(State& state, Task& task) {
-  std::size_t kept = 0;
-  while (task.dependents.size() > kept) {
-    const Edge edge = task.dependents.back();
-    Task& dependent = state.tasks[edge.task];
-    if (dependent.state == S::staged && !state.visible(dependent)) {
-      // Swap it to the front part, which stays.
-      const Edge other = task.dependents[kept];
-      task.dependents[kept] = edge;
-      task.dependents.back() = other;
-      state.other_end_of_dependent(edge).place = static_cast<std::uint32_t>(kept);
-      state.other_end_of_dependent(other).place =
-          static_cast<std::uint32_t>(task.dependents.size() - 1);
-      ++kept;
-      continue;
-    }
-    dependent.has_lost_dependencies = true;
-    state.unlink(edge.task, edge.place);
-    if (dependent.state != S::memory && dependent.state != S::erred) {
-      recommend(state, edge.task, S::forgotten);
-    }
-  }
-}
-
 void abandon_dependencies(State& state, TaskId id) {
   Task& task = state.tasks[id];
   while (!task.dependencies.empty()) {
@@ -83,6 +46,40 @@ void become_ghost(State& state, TaskId id) {
 }
 
 }  // namespace
+
+void let_go_of_inputs(State& state, Task& task) {
+  for (const Edge& edge : task.dependencies) {
+    Task& input = state.tasks[edge.task];
+    Edge& there = state.other_end_of_dependency(edge);
+    if (!there.flag) continue;
+    state.set_waiter(input, there, false);
+    if (!input.needed()) recommend(state, edge.task, S::released);
+  }
+}
+
+void abandon_dependents(State& state, Task& task) {
+  std::size_t kept = 0;
+  while (task.dependents.size() > kept) {
+    const Edge edge = task.dependents.back();
+    Task& dependent = state.tasks[edge.task];
+    if (dependent.state == S::staged && !state.visible(dependent)) {
+      // Swap it to the front part, which stays.
+      const Edge other = task.dependents[kept];
+      task.dependents[kept] = edge;
+      task.dependents.back() = other;
+      state.other_end_of_dependent(edge).place = static_cast<std::uint32_t>(kept);
+      state.other_end_of_dependent(other).place =
+          static_cast<std::uint32_t>(task.dependents.size() - 1);
+      ++kept;
+      continue;
+    }
+    dependent.has_lost_dependencies = true;
+    state.unlink(edge.task, edge.place);
+    if (dependent.state != S::memory && dependent.state != S::erred) {
+      recommend(state, edge.task, S::forgotten);
+    }
+  }
+}
 
 void free_replicas(State& state, TaskId id) {
   for (const Replica& replica : state.tasks[id].who_has) {

@@ -94,6 +94,7 @@ struct State {
   Actions* out = nullptr;
   std::vector<TaskId> recommendations;  //!< a stack; the target is Task::recommended
   std::vector<SendCompute> computes;    //!< sent at the end of the step, if still true
+  bool errors_reported = false;         //!< some ReportErred was emitted
   bool turn_wanted = false;             //!< a Turn has been asked for and is still to come
   std::deque<ClientId> leaving;         //!< clients whose wants are being let go
 

@@ -1,3 +1,6 @@
+//! Reactions to what workers say about tasks: finished, erred, fetched, dropped, seceded.
+//!
+//! Every message may be late or doubled; the run id decides whether it is believed.
 #include <cmath>
 
 #include "scheduler/core/assignment.h"

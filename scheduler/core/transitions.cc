@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "scheduler/core/activation.h"
 #include "scheduler/core/assignment.h"
 #include "scheduler/core/placement.h"
 #include "scheduler/core/release.h"
@@ -20,7 +21,12 @@ void blame(State& state, TaskId id, const TaskErrorRef& error) {
 
 void released_waiting(State& state, TaskId id) {
   Task& task = state.tasks[id];
-  if (task.has_lost_dependencies) return recommend(state, id, S::forgotten);
+  if (task.has_lost_dependencies || !task.spec) return recommend(state, id, S::forgotten);
+  for (Edge& edge : task.dependents) {
+    const S other = state.tasks[edge.task].state;
+    state.set_waiter(task, edge, other == S::waiting || other == S::staged);
+  }
+  if (!task.needed()) return;  // those who needed it have gone since this was recommended
   for (const Edge& edge : task.dependencies) {
     const Task& input = state.tasks[edge.task];
     if (input.state != S::erred) continue;
@@ -35,10 +41,6 @@ void released_waiting(State& state, TaskId id) {
     } else {
       state.set_waiter(input, state.other_end_of_dependency(edge), true);
     }
-  }
-  for (Edge& edge : task.dependents) {
-    const S other = state.tasks[edge.task].state;
-    state.set_waiter(task, edge, other == S::waiting || other == S::staged);
   }
   if (task.waiting_on == 0) recommend(state, id, S::processing);
 }
@@ -126,9 +128,15 @@ void released_erred(State& state, TaskId id) {
     const Task& dependent = state.tasks[edge.task];
     if (dependent.who_has.empty() && dependent.state != S::staged) blame(state, edge.task, error);
   }
+  for (const Edge& edge : task.dependencies) {  // an input may have begun for this task alone
+    Task& input = state.tasks[edge.task];
+    state.set_waiter(input, state.other_end_of_dependency(edge), false);
+    if (!input.needed() && input.state != S::erred) recommend(state, edge.task, S::released);
+  }
   state.clear_waiters(task);
   state.set_state(task, S::erred);
   report(state, id);
+  if (state.fire_and_forget.valid()) release_want(state, state.fire_and_forget, id);
 }
 
 void erred_released(State& state, TaskId id) {
@@ -148,7 +156,6 @@ void erred_released(State& state, TaskId id) {
 //! An actor whose worker is gone cannot be made again: its state is lost.
 void memory_erred(State& state, TaskId id) {
   Task& task = state.tasks[id];
-  if (!task.actor) return;
   free_replicas(state, id);
   auto error = std::make_shared<TaskError>();
   error->failed = task.key_ref;
@@ -186,7 +193,7 @@ bool hop(State& state, TaskId id, S target) {
     case S::memory:
       if (target == S::released) return memory_released(state, id), true;
       if (target == S::forgotten) return forget(state, id), true;
-      return target == S::erred && (memory_erred(state, id), true);
+      return target == S::erred && state.tasks[id].actor && (memory_erred(state, id), true);
     case S::erred: return target == S::released && (erred_released(state, id), true);
     case S::staged:
     case S::forgotten: return true;
@@ -209,7 +216,11 @@ bool dormant(const State& state, const Task& task) {
 void transition(State& state, TaskId id, TaskState target) {
   Task& task = state.tasks[id];
   if (task.state == S::staged) {
-    if (target == S::released || !state.visible(task)) return;
+    if (target == S::released) return;
+    if (!state.visible(task)) {
+      if (target == S::forgotten) end_bare_key(state, id);
+      return;
+    }
     state.set_state(task, S::released);
   }
   if (task.state == target || task.state == S::forgotten) return;
@@ -228,6 +239,10 @@ void run_transitions(State& state) {
     const TaskState target = task.recommended;
     task.recommended = S::staged;
     transition(state, id, target);
+    // It was to err with its input, but is not even needed: the blame is off.
+    if (task.state == S::released && task.recommended == S::staged && task.error() != nullptr) {
+      task.extra->error = nullptr;
+    }
   }
 }
 
@@ -251,7 +266,10 @@ void to_erred(State& state, TaskId id, TaskErrorRef error, WorkerId where) {
 void report_to(State& state, ClientId client, TaskId id) {
   const Task& task = state.tasks[id];
   if (task.state == S::memory) state.tell(ReportInMemory{client, id, Slice()});
-  if (task.state == S::erred) state.tell(ReportErred{client, id});
+  if (task.state == S::erred) {
+    state.tell(ReportErred{client, id});
+    state.errors_reported = true;
+  }
 }
 
 void report(State& state, TaskId id) {

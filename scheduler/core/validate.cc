@@ -98,7 +98,10 @@ class Checker {
     switch (t.state) {
       case S::staged: expect(t.waiting_on == 0, "staged but waiting"); break;
       case S::released:
-        expect(t.waiters == 0 && t.waiting_on == 0, "released but waiting or waited for");
+        expect(t.waiting_on == 0, "released but waiting");
+        for (const Edge& edge : t.dependents) {
+          expect(!edge.flag || task(edge.task).state == S::staged, "released but waited for");
+        }
         break;
       case S::waiting:
         expect(t.waiting_on > 0, "waiting for nothing");

@@ -1,3 +1,7 @@
+//! Reactions to workers that come, change and go.
+//!
+//! The order of a loss is stock's: off all lists first, then its tasks, then its replicas, then
+//! the transitions, and last the news to the other workers.
 #include <algorithm>
 #include <cmath>
 

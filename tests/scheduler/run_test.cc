@@ -1,4 +1,4 @@
-// The plain life of tasks: submitted, run, reported, released, forgotten.
+//! The plain life of tasks: submitted, run, reported, released, forgotten.
 #include "tests/scheduler/world.h"
 
 using namespace scheduler;

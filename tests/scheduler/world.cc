@@ -6,39 +6,6 @@
 
 namespace scheduler {
 
-namespace {
-
-struct Print {
-  std::ostream& out;
-  void operator()(const SendCompute& a) { out << "compute t" << a.task.value << " on w" << a.worker.value << " run " << a.run.value; }
-  void operator()(const SendFree& a) { out << "free t" << a.task.value << " on w" << a.worker.value; }
-  void operator()(const SendFreeUnknown& a) { out << "free " << protocol::key_text(a.key) << " on w" << a.worker.value; }
-  void operator()(const SendRemoveReplica& a) { out << "remove-replica " << protocol::key_text(a.key) << " on w" << a.worker.value; }
-  void operator()(const SendAcquireReplica& a) { out << "acquire-replica t" << a.task.value << " on w" << a.worker.value; }
-  void operator()(const SendRefreshWhoHas& a) { out << "refresh-who-has of " << a.tasks.size() << " to w" << a.worker.value; }
-  void operator()(const SendStealRequest& a) { out << "steal t" << a.task.value << " from w" << a.worker.value << " theft " << a.theft; }
-  void operator()(const AnnounceWorkerGone& a) { out << "w" << a.gone.value << " is gone"; }
-  void operator()(const ReportInMemory& a) { out << "c" << a.client.value << ": t" << a.task.value << " in memory"; }
-  void operator()(const ReportErred& a) { out << "c" << a.client.value << ": t" << a.task.value << " erred"; }
-  void operator()(const ReportLost& a) { out << "c" << a.client.value << ": t" << a.task.value << " lost"; }
-  void operator()(const ReportRetried& a) { out << "c" << a.client.value << ": t" << a.task.value << " retried"; }
-  void operator()(const ReportCancelled& a) {
-    out << "c" << a.client.value << ": cancelled";
-    for (const Key& key : a.keys) out << " " << protocol::key_text(key);
-    out << " (" << a.reason << ")";
-  }
-  void operator()(const ReportRestart&) { out << "restart"; }
-  void operator()(const WantsTurn&) { out << "wants a turn"; }
-  void operator()(const Note& a) { out << "note " << static_cast<int>(a.kind) << " " << protocol::key_text(a.key); }
-};
-
-}  // namespace
-
-std::ostream& operator<<(std::ostream& out, const Action& action) {
-  std::visit(Print{out}, action);
-  return out;
-}
-
 World::World(Config config) : core(std::move(config)) { me_ = client("me"); }
 
 WorkerId World::worker(const WorkerOptions& options) {

@@ -14,10 +14,9 @@
 
 #include "scheduler/core/core.h"
 #include "scheduler/core/state.h"
+#include "tests/scheduler/print_action.h"
 
 namespace scheduler {
-
-std::ostream& operator<<(std::ostream& out, const Action& action);
 
 struct WorkerOptions {
   std::uint32_t threads = 1;
