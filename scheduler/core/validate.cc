@@ -99,6 +99,7 @@ class Checker {
       case S::staged: expect(t.waiting_on == 0, "staged but waiting"); break;
       case S::released:
         expect(t.waiting_on == 0, "released but waiting");
+        expect(t.needed() || !t.dependents.empty(), "released and nobody refers to it");
         for (const Edge& edge : t.dependents) {
           expect(!edge.flag || task(edge.task).state == S::staged, "released but waited for");
         }
