@@ -183,7 +183,7 @@ def test_rechunk_columns_to_rows(same, method):
     def prog(client):
         import dask.array as da
 
-        x = da.arange(60 * 60, chunks=600).reshape(60, 60).rechunk((60, 5))
+        x = da.arange(60 * 60, chunks=600).reshape(60, 60).rechunk((60, 5), method="tasks")
         y = x.rechunk((5, 60), method=method)
         return y.compute(), y.chunks
 
