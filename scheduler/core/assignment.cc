@@ -35,6 +35,7 @@ void assign(State& state, TaskId id, Worker& worker) {
   if (task.actor) state.add_actor(worker, id);
   std::uint64_t bytes = 0;
   if (too_large(state, task, worker, bytes)) {
+    task.compute_pending = true;  // so that the worker, which was never told, is not told to free
     auto error = std::make_shared<TaskError>();
     error->failed = task.key_ref;
     error->own.kind = OwnError::Kind::memory_limit;

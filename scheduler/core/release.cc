@@ -129,12 +129,10 @@ void memory_released(State& state, TaskId id) {
   free_replicas(state, id);
   state.set_state(task, S::released);
   for (const Want& want : task.who_wants) state.tell(ReportLost{want.client, id});
-  const auto erred = [&](const Edge& edge) { return state.tasks[edge.task].state == S::erred; };
   if (!task.spec || task.has_lost_dependencies) {
     recommend(state, id, S::forgotten);
-  } else if (task.needed() &&
-             std::none_of(task.dependencies.begin(), task.dependencies.end(), erred)) {
-    recommend(state, id, S::waiting);
+  } else if (task.needed()) {
+    recommend(state, id, S::waiting);  // if an input has erred meanwhile, it will err as well
   }
   for (const Edge& edge : task.dependents) {
     if (!edge.flag) continue;

@@ -1,6 +1,7 @@
 //! Reactions to what workers say about tasks: finished, erred, fetched, dropped, seceded.
 //!
 //! Every message may be late or doubled; the run id decides whether it is believed.
+#include <algorithm>
 #include <cmath>
 
 #include "scheduler/core/assignment.h"
@@ -104,9 +105,16 @@ void on_replica_dropped(State& state, const ReplicaDropped& dropped) {
   if (!id.valid() || !state.has_worker(dropped.worker) || !state.tasks[id].on(dropped.worker)) {
     return;
   }
+  Worker& worker = state.worker(dropped.worker);
+  const bool was_actor = std::find(worker.actors.begin(), worker.actors.end(), id) !=
+                         worker.actors.end();
   state.remove_replica(id, dropped.worker);
-  if (!state.tasks[id].who_has.empty()) return;
-  recommend(state, id, TaskState::released);
+  if (was_actor) {  // other replicas are only references to it
+    state.remove_actor(worker, id);
+    recommend(state, id, TaskState::erred);
+  } else if (state.tasks[id].who_has.empty()) {
+    recommend(state, id, TaskState::released);
+  }
   run_transitions(state);
   fill_slots(state);
 }

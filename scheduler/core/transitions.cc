@@ -110,8 +110,14 @@ void ready_erred(State& state, TaskId id) {
   Task& task = state.tasks[id];
   if (task.extra == nullptr || task.extra->error == nullptr) return;
   if (task.state == S::processing) {
-    if (task.actor) state.remove_actor(state.worker(task.processing_on), id);
-    leave_processing(state, id);
+    const WorkerId worker = task.processing_on;
+    const auto& knows = task.extra->erred_on;
+    if (task.actor) state.remove_actor(state.worker(worker), id);
+    const bool told = leave_processing(state, id);
+    // It errs because of an input, and the worker still means to run it.
+    if (told && std::find(knows.begin(), knows.end(), worker) == knows.end()) {
+      state.emit(SendFree{worker, id});
+    }
   } else if (task.state == S::queued) {
     leave_queue(state, id);
   } else {

@@ -31,6 +31,15 @@ void Cluster::dump() const {
                   state_name(line.to).data());
     }
   });
+  for (const auto& [id, node] : workers_) {
+    if (!node.alive) continue;
+    for (const auto& [key, task] : node.model->tasks()) {
+      std::printf("  w%u has %s in state %d (before %d, next %d), %zu dependents\n", id.value,
+                  protocol::key_text(view(key)).c_str(), static_cast<int>(task.state),
+                  static_cast<int>(task.previous), static_cast<int>(task.next),
+                  task.dependents.size());
+    }
+  }
 }
 
 void Cluster::check_alive() {

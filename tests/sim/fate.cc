@@ -56,12 +56,13 @@ void Cluster::die(WorkerId who) {
   if (special_ == who) special_ = WorkerId();
   ++activity_;
   if (verbose_) std::printf("%.4f w%u dies\n", now_, who.value);
-  at(std::max(node.up_free, now_ + latency()), [this, who] {
+  const bool comes_back = rng_.chance(0.7);
+  at(std::max(node.up_free, now_ + latency()), [this, who, comes_back] {
     ++activity_;
     step(WorkerLost{who, false});
+    // Somebody restarts it, at the latest when the faults are over.
+    if (healing_ || comes_back) later(latency(), [this] { add_worker(true); });
   });
-  // Somebody restarts it, at the latest when the faults are over.
-  if (healing_ || rng_.chance(0.7)) later(0.01 + latency(), [this] { add_worker(true); });
 }
 
 WorkerId Cluster::some_worker() {
@@ -274,7 +275,9 @@ void Cluster::scatter_some(ClientId client) {
   clients_.at(client).futures.try_emplace(key, Future::pending);
   workers_.at(worker).model->scatter(key, universe_.specs[key].value);
   // The data reached the worker on another connection; the shell lets the scheduler hear of it in
-  // its turn among the client's messages, so that an earlier release cannot overtake it.
+  // its turn among the client's and the worker's messages: no earlier release may overtake it.
+  clients_.at(client).up_free =
+      std::max(clients_.at(client).up_free, workers_.at(worker).up_free);
   clients_.at(client).unheard.emplace(key, worker);
   say(client, [this, client, key, worker] {
     clients_.at(client).unheard.erase({key, worker});

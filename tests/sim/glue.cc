@@ -84,7 +84,10 @@ void Cluster::deliver(const Action& action) {
   } else if (const auto* memory = std::get_if<ReportInMemory>(&action)) {
     const KeyNo key = key_of(memory->task);
     to_client(memory->client, [key](ClientNode& c) {
-      if (c.futures.contains(key)) c.futures[key] = Future::finished;
+      const auto found = c.futures.find(key);
+      if (found != c.futures.end() && found->second == Future::pending) {
+        found->second = Future::finished;
+      }
     });
   } else if (const auto* erred = std::get_if<ReportErred>(&action)) {
     const KeyNo key = key_of(erred->task);
