@@ -78,7 +78,7 @@ void appear_in_memory(State& state, TaskId id, const std::vector<WorkerId>& hold
       break;
     case TaskState::queued: leave_queue(state, id); break;
     case TaskState::no_worker: leave_unrunnable(state, id); break;
-    case TaskState::erred: transition(state, id, TaskState::released); break;
+    case TaskState::erred: erred_released(state, id); break;
     default: break;
   }
   for (const WorkerId holder : holders) state.add_replica(id, holder);

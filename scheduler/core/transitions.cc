@@ -137,26 +137,12 @@ void released_erred(State& state, TaskId id) {
   for (const Edge& edge : task.dependencies) {  // an input may have begun for this task alone
     Task& input = state.tasks[edge.task];
     state.set_waiter(input, state.other_end_of_dependency(edge), false);
-    if (!input.needed() && input.state != S::erred) recommend(state, edge.task, S::released);
+    if (!input.needed()) recommend(state, edge.task, S::released);
   }
   state.clear_waiters(task);
   state.set_state(task, S::erred);
   report(state, id);
   if (state.fire_and_forget.valid()) release_want(state, state.fire_and_forget, id);
-}
-
-void erred_released(State& state, TaskId id) {
-  Task& task = state.tasks[id];
-  task.extra->error = nullptr;
-  for (const Edge& edge : task.dependents) {
-    if (state.tasks[edge.task].state == S::erred) recommend(state, edge.task, S::waiting);
-  }
-  for (const WorkerId worker : task.extra->erred_on) {
-    if (state.has_worker(worker)) state.emit(SendFree{worker, id});
-  }
-  task.extra->erred_on.clear();
-  for (const Want& want : task.who_wants) state.tell(ReportRetried{want.client, id});
-  state.set_state(task, S::released);
 }
 
 //! An actor whose worker is gone cannot be made again: its state is lost.
@@ -217,6 +203,20 @@ void come_to_rest(State& state, TaskId id) {
 
 }  // namespace
 
+void erred_released(State& state, TaskId id) {
+  Task& task = state.tasks[id];
+  task.extra->error = nullptr;
+  for (const Edge& edge : task.dependents) {
+    if (state.tasks[edge.task].state == S::erred) recommend(state, edge.task, S::waiting);
+  }
+  for (const WorkerId worker : task.extra->erred_on) {
+    if (state.has_worker(worker)) state.emit(SendFree{worker, id});
+  }
+  task.extra->erred_on.clear();
+  for (const Want& want : task.who_wants) state.tell(ReportRetried{want.client, id});
+  state.set_state(task, S::released);
+}
+
 void recommend(State& state, TaskId id, TaskState target) {
   Task& task = state.tasks[id];
   if (task.recommended == S::staged) state.recommendations.push_back(id);
@@ -238,6 +238,8 @@ void transition(State& state, TaskId id, TaskState target) {
     state.set_state(task, S::released);
   }
   if (task.state == target || task.state == S::forgotten) return;
+  // Only a retry or the end makes an erred task leave that state, not that nobody needs it.
+  if (task.state == S::erred && target == S::released) return;
   if (hop(state, id, target)) return;
   if (task.state == S::released || target == S::released) return;  // no such way; see header
   hop(state, id, S::released);

@@ -29,6 +29,9 @@ void appear_in_memory(State& state, TaskId id, const std::vector<WorkerId>& hold
 //! processing, queued or no-worker -> erred.
 void to_erred(State& state, TaskId id, TaskErrorRef error, WorkerId where);
 
+//! Takes the error off the task; tasks that erred because of it are to try again.
+void erred_released(State& state, TaskId id);
+
 //! A client no longer wants the task.
 void release_want(State& state, ClientId client, TaskId id);
 //! The task lost a pin or a staged dependent: let go of it if nobody else needs it.

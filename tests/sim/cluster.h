@@ -87,6 +87,8 @@ class Cluster : private WorkerHost {
   void act();
   void submit(ClientId client);
   void send_graph(ClientId client, std::vector<KeyNo> wants, std::set<KeyNo> defined);
+  void send_records(SubmissionId graph, const std::vector<KeyNo>& slice,
+                    const std::map<KeyNo, std::uint32_t>& numbers);
   void say(ClientId client, std::function<void()> message);
   void arrive(ClientId client, std::function<void()> message);
   void graph_done(ClientId client);

@@ -150,6 +150,26 @@ void Cluster::submit(ClientId client) {
   }
 }
 
+void Cluster::send_records(SubmissionId graph, const std::vector<KeyNo>& slice,
+                           const std::map<KeyNo, std::uint32_t>& numbers) {
+  std::vector<std::vector<std::uint32_t>> inputs(slice.size());
+  GraphRecords records{graph, {}};
+  for (std::size_t i = 0; i < slice.size(); ++i) {
+    const Spec& spec = universe_.specs[slice[i]];
+    for (const KeyNo input : spec.inputs) inputs[i].push_back(numbers.at(input));
+    GraphTask task;
+    task.key = numbers.at(slice[i]);
+    task.dependencies = inputs[i];
+    task.spec = std::make_shared<protocol::RunSpec>();
+    task.annotations = std::make_shared<Annotations>(spec.annotations);
+    task.priority = slice[i];
+    task.data_producer = spec.data_producer;
+    task.actor = spec.actor;
+    records.tasks.push_back(task);
+  }
+  step(records);
+}
+
 //! The graph process answers in slices, with anything else in between.
 void Cluster::send_graph(ClientId client, std::vector<KeyNo> wants, std::set<KeyNo> defined) {
   const SubmissionId graph(next_graph_++);
@@ -191,24 +211,7 @@ void Cluster::send_graph(ClientId client, std::vector<KeyNo> wants, std::set<Key
     const std::vector<KeyNo> slice(keys.begin() + static_cast<std::ptrdiff_t>(first),
                                    keys.begin() + static_cast<std::ptrdiff_t>(first + count));
     first += count;
-    at(next(), [this, graph, slice, numbers] {
-      std::vector<std::vector<std::uint32_t>> inputs(slice.size());
-      GraphRecords records{graph, {}};
-      for (std::size_t i = 0; i < slice.size(); ++i) {
-        const Spec& spec = universe_.specs[slice[i]];
-        for (const KeyNo input : spec.inputs) inputs[i].push_back(numbers->at(input));
-        GraphTask task;
-        task.key = numbers->at(slice[i]);
-        task.dependencies = inputs[i];
-        task.spec = std::make_shared<protocol::RunSpec>();
-        task.annotations = std::make_shared<Annotations>(spec.annotations);
-        task.priority = slice[i];
-        task.data_producer = spec.data_producer;
-        task.actor = spec.actor;
-        records.tasks.push_back(task);
-      }
-      step(records);
-    });
+    at(next(), [this, graph, slice, numbers] { send_records(graph, slice, *numbers); });
   }
   if (!wants_first) at(next(), send_wants);
   const bool broken = !healing_ && rng_.chance(0.05);  // the graph process died
@@ -295,7 +298,9 @@ void Cluster::lose_client(ClientId client) {
   node.waiting.clear();
   step(ClientRemoved{client});
   for (const auto& [key, worker] : node.unheard) {  // nobody is left to want it: taken back
-    if (core_->has_worker(worker) && !core_->find(view(key))) to_worker(worker, Free{key});
+    const auto task = core_->find(view(key));
+    const bool counted = task && core_->task(*task).on(worker);
+    if (core_->has_worker(worker) && !counted) to_worker(worker, Free{key});
   }
   const ClientId id(next_client_++);
   clients_[id].name = "client-" + std::to_string(id.value);
