@@ -37,8 +37,8 @@ Connection::Ref Connection::create(Loop& loop) {
 
 Connection::~Connection() = default;
 
-void Connection::start() {
-  set_socket_options(&socket_);
+void Connection::start(int timeout_seconds) {
+  set_socket_options(&socket_, timeout_seconds);
   peer_ = remote_address(&socket_);
   local_ = local_address(&socket_);
   hold_or_resume_socket();

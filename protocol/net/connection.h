@@ -40,7 +40,7 @@ class Connection final : public Flushable, public std::enable_shared_from_this<C
 
   uv_tcp_t* socket() { return &socket_; }
   //! The socket is connected: set its options and begin to read.
-  void start();
+  void start(int timeout_seconds = 30);
 
   const Address& peer() const { return peer_; }
   const Address& local() const { return local_; }

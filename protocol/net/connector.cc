@@ -65,7 +65,7 @@ Async<Result<Dialled>> dial(Loop& loop, std::string address, DialOptions options
     connection->abort({Fault::io, why});
     co_return failure(address, why);
   }
-  connection->start();
+  connection->start(options.tcp_timeout_seconds);
   const auto hello = co_await greet(loop, connection, options.hello,
                                     static_cast<std::int64_t>(options.timeout_ms));
   if (!hello) co_return failure(address, hello.error().text());

@@ -18,6 +18,7 @@ namespace protocol {
 struct DialOptions {
   Hello hello;
   std::uint64_t timeout_ms = 30'000;  //!< for the connection and, again, for the handshake
+  int tcp_timeout_seconds = 30;
 };
 
 struct Dialled {

@@ -109,7 +109,7 @@ void Listener::State::accept_one() {
     connection->abort({Fault::closed, "not accepted"});
     return;
   }
-  connection->start();
+  connection->start(options.tcp_timeout_seconds);
   std::uint32_t& from_host = handshakes_of[connection->peer().host];
   if (handshakes >= options.limits.handshakes_max || from_host >= options.handshakes_per_host_max) {
     on_refused(connection->peer(), {Fault::too_large, "too many connections that do not greet"});

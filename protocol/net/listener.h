@@ -28,6 +28,7 @@ class Listener {
     std::string host;        //!< IP; empty: all interfaces
     std::uint16_t port = 0;  //!< 0: any free one
     int backlog = 2048;
+    int tcp_timeout_seconds = 30;
     Hello hello;
     Limits limits = kLimits;
     std::uint32_t handshakes_per_host_max = 32;

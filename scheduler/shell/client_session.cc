@@ -230,6 +230,8 @@ Async<Reply> rpc_register_client(Server& server, Request request) {
   const ClientId id = peer.id;
   const std::string name = peer.name;
   send_stream_start(server, peer);
+  // Large frames of graphs go on to a graph process.
+  request.connection->share_large_frames();
 
   server.log.write(Log::Level::info, Log::kCore,
                    "Starting established connection to " + request.connection->peer().text());

@@ -36,6 +36,7 @@ protocol::DialOptions dial_options(const Settings& settings) {
   // As stock: values relayed between Python versions then hold no out-of-band buffers.
   out.hello.pickle_protocol = 4;
   out.timeout_ms = static_cast<std::uint64_t>(settings.connect_timeout * 1000);
+  out.tcp_timeout_seconds = settings.tcp_timeout;
   return out;
 }
 
@@ -69,6 +70,7 @@ protocol::Status Server::start(const std::string& host, std::uint16_t port) {
   options.host = host;
   options.port = port;
   options.backlog = settings.backlog;
+  options.tcp_timeout_seconds = settings.tcp_timeout;
   auto opened = protocol::Listener::open(
       loop, options,
       [this](protocol::Connection::Ref connection, const protocol::Hello& hello) {

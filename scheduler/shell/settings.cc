@@ -1,6 +1,7 @@
 //! Reading the flat configuration map; see settings.h.
 #include "scheduler/shell/settings.h"
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -107,7 +108,9 @@ protocol::Result<Settings> parse_settings(protocol::ByteView msgpack) {
   Settings out;
   out.core.default_task_durations.clear();
   for (const auto [name, value] : document.root().entries()) {
-    const std::string_view key = name.as_str().value_or("");
+    // Environment variables spell keys with underscores; to dask.config both mean the same.
+    std::string key(name.as_str().value_or(""));
+    std::replace(key.begin(), key.end(), '_', '-');
     Reader entry(key, value);
     read_core(entry, out.core);
     read_shell(entry, out);
@@ -121,7 +124,7 @@ protocol::Result<Settings> parse_settings(protocol::ByteView msgpack) {
       for (const Value op : value.elements()) out.blocked_handlers.emplace(op.as_str().value_or(""));
     }
     if (entry.failed()) {
-      return Error{Fault::bad_type, "configuration value of " + std::string(key)};
+      return Error{Fault::bad_type, "configuration value of " + key};
     }
   }
   return out;
