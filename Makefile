@@ -7,7 +7,7 @@ VENV   := .venv/bin
 BUILD  := build/release
 STAMPS := .stamps
 
-.PHONY: help demo test test-collections bench bench-quick build setup tidy format wheel clean
+.PHONY: help demo test test-collections fuzz-smoke bench bench-quick build setup tidy format wheel clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -21,6 +21,9 @@ test: build ## everything CI runs: tidy, Catch2, simulator seeds, client suite
 
 test-collections: build ## the tests inside the installed dask, on rask and on stock; no time limit
 	@$(VENV)/python tools/test_collections.py
+
+fuzz-smoke: setup ## every fuzz target for ten seconds
+	@tests/fuzz/smoke.sh 10
 
 bench-quick: build ## W1 and W1z beside stock Dask and their floors, about three minutes
 	@$(VENV)/python bench/run.py --quick

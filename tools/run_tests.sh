@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs ctest and pytest, both to their end, and closes with the last line of each.
+# Runs ctest, the fuzz smoke and pytest, each to its end, and closes with the last line of each.
 # Logs are kept in build/logs. Extra arguments go to pytest.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -10,11 +10,16 @@ echo "== ctest"
 ctest --test-dir build/release --output-on-failure -j "$(nproc)" 2>&1 | tee build/logs/ctest.log
 [ "${PIPESTATUS[0]}" = 0 ] || status=1
 
+echo "== fuzz smoke"
+tests/fuzz/smoke.sh 10 2>&1 | tee build/logs/fuzz.log
+[ "${PIPESTATUS[0]}" = 0 ] || status=1
+
 echo "== pytest"
 .venv/bin/python -m pytest pytests "$@" 2>&1 | tee build/logs/pytest.log
 [ "${PIPESTATUS[0]}" = 0 ] || status=1
 
 echo
 echo "ctest:  $(grep -E 'tests (passed|failed)|No tests' build/logs/ctest.log | tail -1)"
+echo "fuzz:   $(grep -c number_of_executed build/logs/fuzz.log) targets, 10 s each"
 echo "pytest: $(tail -1 build/logs/pytest.log)"
 exit $status

@@ -1,4 +1,4 @@
-// Spill files: the same payload comes back, or an error; never other bytes (fault row W14).
+//! Spill files: the same payload comes back, or an error; never other bytes (fault row W14).
 #include <catch2/catch.hpp>
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The store: forms of a value, sizes, and who goes to disk first.
+//! The store: forms of a value, sizes, and who goes to disk first.
 #include <catch2/catch.hpp>
 #include <unistd.h>
 

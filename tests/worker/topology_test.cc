@@ -1,4 +1,4 @@
-// The machine and binding threads to it.
+//! The machine and binding threads to it.
 #include <catch2/catch.hpp>
 #include <sched.h>
 

@@ -26,7 +26,8 @@ class SchedulerLink {
                 protocol::StreamSender& stream, StreamIn& in, const Driver& driver,
                 MetricsSources sources,
                 ServiceQueue& service, std::function<void(std::string)> on_lost)
-      : loop_(loop), options_(options), extra_(std::move(extra)), pool_(pool), stream_(stream), in_(in), driver_(driver), gauge_(sources),
+      : loop_(loop), options_(options), extra_(std::move(extra)), pool_(pool),
+        stream_(stream), in_(in), driver_(driver), gauge_(sources),
         service_(service), on_lost_(std::move(on_lost)), beat_(loop), keep_alive_(loop) {}
 
   //! Connects and registers; the outcome is a service event.

@@ -2,8 +2,9 @@
 
 A payload is `(kind, header, frames)`: kind 1 is Dask's `__Serialized__` bundle (msgpack sub-header
 and sub-frames), kind 2 its `__Pickled__` bundle, kind 3 a value with such bundles inside it and
-kind 0 plain msgpack. The native side carries payloads without looking inside. Any form stock's `distributed.protocol` can read is legal; simple values take a short cut
-through pickle, all others go through stock's own serializers.
+kind 0 plain msgpack. The native side carries payloads without looking inside. Any form stock's
+`distributed.protocol` can read is legal; simple values take a short cut through pickle, all others
+go through stock's own serializers.
 """
 
 from __future__ import annotations
