@@ -145,7 +145,7 @@ class Cluster:
         process = self._spawn("zero", [
             binary("bench_zero_worker"), self.address, "--workers", str(self.shape.workers),
             "--nthreads", str(self.shape.threads), "--versions", str(versions)])
-        self.registered = process.wait_for(r"registered in (\S+) s", timeout=120).group(1)
+        self.registered = process.wait_for(r"registered in (\S+) s").group(1)
         return process.pid
 
 

@@ -25,6 +25,8 @@ from typing import Any
 
 KINDS = ("rask", "stock")
 PR_SET_PDEATHSIG = 1
+# On a machine that is busy with other things, or under valgrind, a minute is not enough.
+START_TIMEOUT = float(os.environ.get("RASK_START_TIMEOUT", 60))
 _libc = ctypes.CDLL(None)
 
 
@@ -58,7 +60,7 @@ class Process:
     def log_text(self) -> str:
         return self.log.read_text(errors="replace")
 
-    def wait_for(self, pattern: str, timeout: float = 60) -> re.Match[str]:
+    def wait_for(self, pattern: str, timeout: float = START_TIMEOUT) -> re.Match[str]:
         """Waits until the log holds `pattern`."""
         deadline = time.monotonic() + timeout
         while True:
