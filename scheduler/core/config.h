@@ -32,6 +32,8 @@ struct Config {
   bool memory_terminate = true;            //!< refuse tasks whose inputs exceed the worker's memory
   double no_workers_timeout = 0;           //!< seconds; 0: tasks wait for ever
   double memory_recent_to_old = 30;        //!< seconds until unmanaged memory counts as old
+  //! Expected work per thread that a rask worker may hold beyond its slots; 0: none.
+  Duration prefetch = Duration::ms(2);
   std::uint32_t story_length = 100'000;    //!< transitions remembered
   std::uint64_t seed = 1;
 };

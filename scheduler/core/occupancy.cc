@@ -153,6 +153,12 @@ std::int64_t State::slots(const Worker& on) const {
          (static_cast<std::int64_t>(on.processing.size()) - on.long_running);
 }
 
+bool State::may_prefetch(const Worker& on, double seconds) const {
+  constexpr std::size_t kMost = 64;  // per thread: more would only lengthen what stealing undoes
+  return on.rask && seconds < config.prefetch.as_seconds() * on.nthreads &&
+         on.processing.size() < kMost * on.nthreads;
+}
+
 bool State::unoccupied(const Worker& on, double seconds, std::size_t processing) const {
   return processing < on.nthreads ||
          seconds < on.nthreads * (total_occupancy() / static_cast<double>(total_nthreads)) / 2;
@@ -171,7 +177,7 @@ void State::check_idle_saturated(Worker& on, double seconds) {
     const double average = total_occupancy() / static_cast<double>(total_nthreads);
     is_saturated = pending > 0.4 && pending > 1.9 * average;
   }
-  set_membership(on, is_idle, slots(on) > 0, is_saturated);
+  set_membership(on, is_idle, slots(on) > 0 || may_prefetch(on, seconds), is_saturated);
 }
 
 }  // namespace scheduler

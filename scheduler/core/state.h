@@ -117,6 +117,9 @@ struct State {
   }
   //! Processing tasks the worker may still be given before it is full.
   std::int64_t slots(const Worker& worker) const;
+  //! A rask worker that holds less than `prefetch` of expected work: it may be given more, so that
+  //! it need not wait for us between short tasks. What it holds can be stolen like any other task.
+  bool may_prefetch(const Worker& worker, double occupancy) const;
   bool unoccupied(const Worker& worker, double occupancy, std::size_t processing) const;
   //! Its tasks in the order they arrived in memory.
   std::vector<TaskId> has_what_in_order(WorkerId worker) const;

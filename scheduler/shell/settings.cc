@@ -80,6 +80,7 @@ void read_core(Reader& entry, Config& core) {
   entry.duration("distributed.scheduler.active-memory-manager.interval",
                  core.active_memory_manager_interval);
   entry.real("distributed.scheduler.no-workers-timeout", core.no_workers_timeout);
+  entry.duration("rask.worker.prefetch", core.prefetch);
   entry.real("distributed.worker.memory.recent-to-old-time", core.memory_recent_to_old);
   entry.integer("distributed.admin.low-level-log-length", core.story_length);
 }
