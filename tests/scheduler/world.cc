@@ -18,6 +18,7 @@ WorkerId World::worker(const WorkerOptions& options) {
   added.nthreads = options.threads;
   added.memory_limit = options.memory_limit;
   added.resources = options.resources;
+  added.rask = options.rask;
   step(added);
   if (options.status != WorkerStatus::init) step(WorkerStatusChanged{id, options.status});
   return id;

@@ -25,6 +25,7 @@ struct WorkerOptions {
   std::string host = "10.0.0.1";
   std::string name;  //!< empty: the address
   WorkerStatus status = WorkerStatus::running;
+  bool rask = false;
 };
 
 //! One task of a graph.
