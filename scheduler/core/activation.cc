@@ -54,8 +54,22 @@ void unpin(State& state, TaskId id) {
 void discard(State& state, Submission& graph, TaskId id) {
   Task& task = state.tasks[id];
   if (!owned(task, graph)) return;
+  if (graph.committed && task.spec) {
+    // Others may have come to want it: from now on it is a task like any other.
+    state.set_state(task, S::released);
+    if (task.waiters > 0 || !task.who_wants.empty()) return recommend(state, id, S::waiting);
+    let_go_of_inputs(state, task);
+    return reconsider(state, id);
+  }
   task.submission = SubmissionId();
   abandon_dependents(state, task);  // a later slice was to define it
+  strip(state, id);
+}
+
+void take_out(State& state, Submission& graph, TaskId id) {
+  Task& task = state.tasks[id];
+  if (!owned(task, graph)) return;
+  task.submission = SubmissionId();
   strip(state, id);
 }
 
@@ -77,7 +91,7 @@ bool cull(State& state, Submission& graph, std::uint32_t& budget) {
       ends.pop_back();
       std::vector<TaskId> inputs;
       for (const Edge& edge : state.tasks[id].dependencies) inputs.push_back(edge.task);
-      discard(state, graph, id);
+      take_out(state, graph, id);
       for (const TaskId input : inputs) {
         if (here(input) && useless(input)) ends.push_back(input);
       }
@@ -147,14 +161,9 @@ void finish_skipped(State& state, Submission& graph) {
   const std::vector<TaskId> skipped = std::exchange(graph.skipped, {});
   for (auto id = skipped.rbegin(); id != skipped.rend(); ++id) {
     if (!state.tasks.alive(*id) || !owned(state.tasks[*id], graph)) continue;
-    const Task& task = state.tasks[*id];
-    if (task.who_wants.empty() && task.waiters == 0) {
-      discard(state, graph, *id);
-    } else {
-      activate_one(state, graph, *id);
-    }
+    discard(state, graph, *id);
+    run_transitions(state);
   }
-  run_transitions(state);
 }
 
 bool unpin_some(State& state, Submission& graph, std::uint32_t& budget) {

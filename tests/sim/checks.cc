@@ -61,7 +61,9 @@ void Cluster::check_alive() {
   for (const auto& [id, client] : clients_) {
     for (const auto& [key, future] : client.futures) {
       const std::string name = protocol::key_text(view(key));
-      if (future == Future::pending) complain("a future of " + name + " waits for ever");
+      if (future == Future::pending) {
+        complain("a future of " + name + " of " + client.name + " waits for ever");
+      }
       if (future != Future::finished) continue;
       const auto task = core_->find(view(key));
       if (!task || core_->task(*task).state != TaskState::memory) {

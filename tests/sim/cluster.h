@@ -66,6 +66,7 @@ class Cluster : private WorkerHost {
 
   // ---- scheduler (glue.cc) ----
   void step(const scheduler::Event& event);
+  void print_event(const scheduler::Event& event) const;
   void deliver(const scheduler::Action& action);
   void to_worker(WorkerId worker, ToWorker message);
   void to_client(ClientId client, std::function<void(ClientNode&)> what);

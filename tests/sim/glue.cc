@@ -17,10 +17,26 @@ std::set<WorkerId> Cluster::holders(TaskId task) const {
   return found;
 }
 
+void Cluster::print_event(const Event& event) const {
+  std::printf("%.4f event %zu", now_, event.index());
+  std::visit([](const auto& e) {
+    if constexpr (requires { e.client.value; }) std::printf(" c%u", e.client.value);
+    if constexpr (requires { e.worker.value; }) std::printf(" w%u", e.worker.value);
+    if constexpr (requires { e.submission.value; }) std::printf(" graph %u", e.submission.value);
+    if constexpr (requires { e.key.bytes; }) {
+      std::printf(" %s", protocol::key_text(e.key).c_str());
+    }
+    if constexpr (requires { e.keys.begin()->bytes; }) {
+      for (const KeyView key : e.keys) std::printf(" %s", protocol::key_text(key).c_str());
+    }
+  }, event);
+  std::printf("\n");
+}
+
 void Cluster::step(const Event& event) {
   if (!failure_.empty()) return;
   ++events_;
-  if (verbose_) std::printf("%.4f event %zu\n", now_, event.index());
+  if (verbose_) print_event(event);
   Actions out;
   core_->step(event, "sim", Now{Duration::seconds(now_), now_}, out);
   check_step();
