@@ -27,6 +27,17 @@ void on_stale_finish(State& state, const TaskFinished& done, TaskId id) {
   }
 }
 
+//! The worker holds a result of an old run while the task is in memory elsewhere. To drop it would
+//! pull an input from under tasks that were sent to the worker since; those begin again.
+void free_old_result(State& state, const TaskFinished& done, TaskId id) {
+  for (const Edge& edge : state.tasks[id].dependents) {
+    if (!edge.flag || state.tasks[edge.task].processing_on != done.worker) continue;
+    recommend(state, edge.task, TaskState::released);
+  }
+  run_transitions(state);
+  state.emit(SendFree{done.worker, id});
+}
+
 void add_replica_if_in_memory(State& state, WorkerId worker, KeyView key) {
   const TaskId id = state.find(key);
   if (id.valid() && state.tasks[id].state == TaskState::memory) {
@@ -61,7 +72,7 @@ void on_finished(State& state, const TaskFinished& done) {
       break;
     case TaskState::memory:
       if (state.tasks[id].run != done.run) {
-        state.emit(SendFree{done.worker, id});
+        free_old_result(state, done, id);
       } else {
         add_replica_if_in_memory(state, done.worker, done.key);
       }
