@@ -1,4 +1,4 @@
-// Prefetch: rask workers hold a little more than they run, stock workers never do.
+//! Prefetch: rask workers hold a little more than they run, stock workers never do.
 #include "tests/scheduler/world.h"
 
 using namespace scheduler;
