@@ -11,11 +11,17 @@ Config short_tasks() {
   return config;
 }
 
+WorkerOptions rask_worker() {
+  WorkerOptions options;
+  options.rask = true;
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("a rask worker is given 2 ms of short tasks ahead", "[scheduler][prefetch]") {
   World w(short_tasks());
-  const WorkerId bob = w.worker({.rask = true});
+  const WorkerId bob = w.worker(rask_worker());
   w.map("inc", 100);
   CHECK(w.processing_count(bob) == 20);
   CHECK(w.took<SendCompute>() == 20);
@@ -36,7 +42,7 @@ TEST_CASE("a stock worker is given what stock gives it", "[scheduler][prefetch]"
 
 TEST_CASE("tasks of unknown duration are not prefetched", "[scheduler][prefetch]") {
   World w;
-  const WorkerId bob = w.worker({.rask = true});
+  const WorkerId bob = w.worker(rask_worker());
   w.map("slow", 100);
   CHECK(w.processing_count(bob) == 2);
 }
@@ -45,7 +51,7 @@ TEST_CASE("prefetch can be turned off", "[scheduler][prefetch]") {
   Config config = short_tasks();
   config.prefetch = Duration();
   World w(config);
-  const WorkerId bob = w.worker({.rask = true});
+  const WorkerId bob = w.worker(rask_worker());
   w.map("inc", 100);
   CHECK(w.processing_count(bob) == 2);
 }
