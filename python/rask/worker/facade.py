@@ -65,13 +65,16 @@ class Worker(StockWorker):
         await ServerNode.start_unsafe(self)
         self.thread_id = threading.get_ident()
         self.runtime = _worker.Runtime(self._native_options())
-        atexit.register(self.runtime.stop)  # no native thread may outlive the interpreter
+        atexit.register(self._leave_native_code)
         self.data.attach(self.runtime)
         self.state.attach(self.runtime)
         self._close_in_forked_children()
         self._service = Service(self)
         self._service.start()
-        threading.Thread(target=pack_loop, args=(self,), name="rask-pack", daemon=True).start()
+        self._pack_thread = threading.Thread(
+            target=pack_loop, args=(self,), name="rask-pack", daemon=True
+        )
+        self._pack_thread.start()
         await self.preloads.start()
         self.runtime.listen()
         self._address = self.runtime.address
@@ -114,6 +117,13 @@ class Worker(StockWorker):
         if self.name is not None:
             options["name"] = msgpack.dumps(self.name)
         return options
+
+    def _leave_native_code(self) -> None:
+        """At exit: no native thread may outlive the interpreter, and no thread of Python's may wait
+        in native code while it ends (the interpreter would tear it down there)."""
+        self.runtime.stop()
+        self._pack_thread.join(timeout=2)
+        self.executors["default"].leave_native_code(timeout=2)
 
     def _close_in_forked_children(self) -> None:
         """A child made by multiprocessing must not speak on this worker's connections."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
 from distributed.threadpoolexecutor import ThreadPoolExecutor
 
@@ -23,6 +24,7 @@ class JobPool(ThreadPoolExecutor):
         super().__init__(nthreads, thread_name_prefix=thread_name_prefix)
         self.nthreads = nthreads
         self.execution = None
+        self._waiting: set[threading.Thread] = set()  # for a job, in native code
 
     def start_pumps(self, execution) -> None:
         self.execution = execution
@@ -45,7 +47,7 @@ class JobPool(ThreadPoolExecutor):
         runtime = self.execution.runtime
         me = threading.current_thread()
         self._pin(runtime)
-        while (job := runtime.next_job()) is not None:
+        while (job := self._next_job(runtime, me)) is not None:
             try:
                 self.execution.run(job)
             except BaseException:  # a bug of ours: the thread must survive it
@@ -56,6 +58,19 @@ class JobPool(ThreadPoolExecutor):
             if self._rejoin_list:
                 super().submit(self._pump)
                 return
+
+    def _next_job(self, runtime, me):
+        self._waiting.add(me)
+        try:
+            return runtime.next_job()
+        finally:
+            self._waiting.discard(me)
+
+    def leave_native_code(self, timeout: float) -> None:
+        """Waits until no thread waits for a job any more; the runtime has been stopped."""
+        deadline = time.monotonic() + timeout
+        while self._waiting and time.monotonic() < deadline:
+            time.sleep(0.001)
 
     @staticmethod
     def _pin(runtime) -> None:
