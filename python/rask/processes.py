@@ -254,11 +254,10 @@ class ProcessCluster:
 
 
 def _cpu_seconds(pids: list[int]) -> float:
-    import psutil
-
-    total = 0.0
+    """CPU time of the processes' threads in nanosecond steps; the usual counters tick in 10 ms."""
+    total = 0
     for pid in pids:
-        with contextlib.suppress(psutil.Error):
-            times = psutil.Process(pid).cpu_times()
-            total += times.user + times.system
-    return total
+        for schedstat in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):
+                total += int(schedstat.read_text().split()[0])
+    return total / 1e9
