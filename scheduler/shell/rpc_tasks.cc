@@ -129,10 +129,12 @@ Reply rpc_retry(Server& server, const Request& request) {
   }
   const ClientId client = call.client.empty() ? ClientId() : server.client_named(call.client);
   server.step(KeysRetried{client, call.keys}, Server::stimulus("stimulus-retry"));
-  return Reply::written([&](MessageWriter& out) {
+  Reply reply = Reply::written([&](MessageWriter& out) {
     out.array(static_cast<std::uint32_t>(visited.size()));
     for (const protocol::Key& key : visited) out.key(key);
   });
+  server.report_again(client, std::move(visited));
+  return reply;
 }
 
 Reply rpc_set_restrictions(Server& server, const Request& request) {

@@ -137,6 +137,7 @@ void Server::start_timers() {
   every(100, &Server::tick);
   every(1000, &Server::check_workers);
   every(250, &Server::check_idle);
+  every(250, &Server::report_retried);
   every(10'000, &Server::clean_topics);
   loop.on_long_turn([this](protocol::Duration length) {
     log.write(Log::Level::info, Log::kCore,

@@ -68,6 +68,10 @@ class Server {
   void remove_client(ClientId id, std::string_view stimulus);
   //! The client of this name; a pseudo-client is made if there is none.
   ClientId client_named(std::string_view name);
+  //! Tells the client the outcome of retried keys again for two seconds. A client resets them when
+  //! the answer to its call arrives, and on another connection the news that they are done may
+  //! have come first.
+  void report_again(ClientId client, std::vector<protocol::Key> keys);
 
   //! A number below n, for choices that may be arbitrary.
   std::size_t pick(std::size_t n) { return rng_.below(n); }
@@ -101,6 +105,7 @@ class Server {
   void check_workers();
   void check_idle();
   void clean_topics();
+  void report_retried();
   void say_goodbye();
   void clean_topic_later(const std::string& topic);
   struct Losses;
@@ -116,6 +121,12 @@ class Server {
   std::vector<std::unique_ptr<protocol::Timer>> timers_;
   std::unordered_map<std::string, std::string> resolved_;    //!< host name -> IP
   std::deque<std::pair<double, std::string>> stale_topics_;  //!< when to forget which topic
+  struct Retried {
+    ClientId client;
+    std::vector<protocol::Key> keys;
+    int reports_left;
+  };
+  std::vector<Retried> retried_;
   std::uint64_t idle_at_transitions_ = 0;
   double idle_since_ = 0;
   protocol::Rng rng_{1};

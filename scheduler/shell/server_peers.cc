@@ -198,4 +198,22 @@ void Server::remove_client(ClientId client_id, std::string_view stimulus) {
   peers.remove(client_id);
 }
 
+void Server::report_again(ClientId client, std::vector<protocol::Key> keys) {
+  retried_.push_back({client, std::move(keys), 8});
+}
+
+void Server::report_retried() {
+  for (Retried& retried : retried_) {
+    --retried.reports_left;
+    for (const protocol::Key& key : retried.keys) {
+      const auto task = core.find(key.view());
+      if (!task) continue;
+      const TaskState state = core.task(*task).state;
+      if (state != TaskState::memory && state != TaskState::erred) continue;
+      step(KeyReported{retried.client, key.view()}, Server::stimulus("report-retried"));
+    }
+  }
+  std::erase_if(retried_, [](const Retried& retried) { return retried.reports_left <= 0; });
+}
+
 }  // namespace scheduler
