@@ -13,6 +13,8 @@ namespace {
 using S = TaskState;
 using Phase = Submission::Phase;
 
+constexpr std::uint32_t kLooksPerUnit = 16;  //!< looking at a task is cheaper than starting it
+
 bool owned(const Task& task, const Submission& graph) {
   return task.state == S::staged && task.submission == graph.id;
 }
@@ -83,7 +85,8 @@ bool cull(State& state, Submission& graph, std::uint32_t& budget) {
   };
   // An end already taken out keeps its record for the rest of the step only.
   const auto here = [&](TaskId id) { return state.tasks.alive(id); };
-  for (; graph.cursor < graph.fresh.size() && budget > 0; ++graph.cursor, --budget) {
+  std::uint64_t looks = std::uint64_t{budget} * kLooksPerUnit;
+  for (; graph.cursor < graph.fresh.size() && looks > 0; ++graph.cursor, --looks) {
     const TaskId first = graph.fresh[graph.cursor];
     if (here(first) && useless(first)) ends.push_back(first);
     while (!ends.empty()) {
@@ -98,6 +101,7 @@ bool cull(State& state, Submission& graph, std::uint32_t& budget) {
     }
   }
   run_transitions(state);
+  budget = static_cast<std::uint32_t>(looks / kLooksPerUnit);
   return graph.cursor == graph.fresh.size();
 }
 

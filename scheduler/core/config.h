@@ -22,7 +22,7 @@ struct Config {
   double bandwidth = 100e6;                //!< bytes/s until heartbeats say better
   std::uint64_t default_data_size = 1024;  //!< nbytes of a result nobody measured
   double unknown_task_duration = 0.5;      //!< seconds
-  std::vector<std::pair<std::string, double>> default_task_durations;  //!< prefix -> seconds
+  std::vector<std::pair<std::string, double>> default_task_durations = {};  //!< prefix -> seconds
   std::uint32_t rootish_taskgroup = 5;
   std::uint32_t rootish_taskgroup_dependencies = 5;
   bool work_stealing = true;

@@ -193,11 +193,11 @@ bool hop(State& state, TaskId id, S target) {
   return true;
 }
 
-//! The task stays released. A recommendation that was replaced may have left something undone.
+//! The task stays as it is. A recommendation that was replaced may have left something undone.
 void come_to_rest(State& state, TaskId id) {
   Task& task = state.tasks[id];
   // It was to err with its input, but is not even needed: the blame is off.
-  if (task.error() != nullptr) task.extra->error = nullptr;
+  if (task.state == S::released && task.error() != nullptr) task.extra->error = nullptr;
   if (task.dependents.empty() && !task.needed()) recommend(state, id, S::forgotten);
 }
 
@@ -255,7 +255,8 @@ void run_transitions(State& state) {
     const TaskState target = task.recommended;
     task.recommended = S::staged;
     transition(state, id, target);
-    if (task.state == S::released && task.recommended == S::staged) come_to_rest(state, id);
+    const bool rests = task.state == S::released || task.state == S::erred;
+    if (rests && task.recommended == S::staged) come_to_rest(state, id);
   }
 }
 

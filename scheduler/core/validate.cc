@@ -99,7 +99,6 @@ class Checker {
       case S::staged: expect(t.waiting_on == 0, "staged but waiting"); break;
       case S::released:
         expect(t.waiting_on == 0, "released but waiting");
-        expect(t.needed() || !t.dependents.empty(), "released and nobody refers to it");
         for (const Edge& edge : t.dependents) {
           expect(!edge.flag || task(edge.task).state == S::staged, "released but waited for");
         }
@@ -133,6 +132,9 @@ class Checker {
       case S::memory: expect(t.needed() || !t.spec, "in memory but not needed"); break;
       case S::erred:
       case S::forgotten: break;
+    }
+    if (t.state == S::released || t.state == S::erred) {
+      expect(t.needed() || !t.dependents.empty(), "nobody refers to it");
     }
     if (t.state != S::staged && t.state != S::released && t.state != S::erred &&
         t.state != S::memory) {

@@ -21,9 +21,9 @@ namespace scheduler {
 struct WorkerOptions {
   std::uint32_t threads = 1;
   std::uint64_t memory_limit = 0;
-  Resources resources;
+  Resources resources = {};
   std::string host = "10.0.0.1";
-  std::string name;  //!< empty: the address
+  std::string name = {};  //!< empty: the address
   WorkerStatus status = WorkerStatus::running;
   bool rask = false;
 };
@@ -40,8 +40,8 @@ struct Node {
 struct GraphOptions {
   bool append = false;
   double fifo_timeout = 0;
-  std::string inside;  //!< submitted from inside this task
-  ClientId client;     //!< invalid: the world's first client
+  std::string inside = {};  //!< submitted from inside this task
+  ClientId client = {};   //!< invalid: the world's first client
 };
 
 class World {
