@@ -27,6 +27,7 @@ constexpr std::uint64_t kBackOffFirstMs = 100;
 constexpr std::uint64_t kBackOffMaxMs = 10'000;
 constexpr std::uint32_t kStartsMax = 3;  //!< failed starts in a row before submissions are refused
 constexpr std::uint64_t kSpareIdleMs = 60'000;
+constexpr std::uint64_t kStartMaxMs = 120'000;  //!< a child that is silent for so long is hung
 
 }  // namespace
 
@@ -42,6 +43,7 @@ class GraphLink::Impl final : public GraphChild::Owner, public std::enable_share
   void start();
   void submit(Request request);
   void drop(SubmissionId id);
+  void import(ImportRequest request);
   void close();
 
   void on_message(GraphChild& child, Frames frames) override;
@@ -80,6 +82,7 @@ class GraphLink::Impl final : public GraphChild::Owner, public std::enable_share
   Sink* sink_;
   Submissions submissions_;
   std::map<ChildId, Child> children_;
+  std::vector<ImportRequest> imports_;  //!< for children that start later
   ChildId next_child_ = 0;
   uv_timer_t timer_;
   bool closed_ = false;
@@ -108,7 +111,9 @@ void GraphLink::Impl::schedule_tick() {
 void GraphLink::Impl::tick() {
   const std::uint64_t now = uv_now(loop_);
   for (auto& [id, child] : children_) {
-    if (child.kill_at_ms != 0 && now >= child.kill_at_ms) child.process->kill();
+    const bool hung = !child.ready && now - child.since_ms >= kStartMaxMs;
+    const bool due = child.kill_at_ms != 0 && now >= child.kill_at_ms;
+    if (hung || due) child.process->kill();
   }
   grow_or_shrink(now);
   dispatch();
@@ -244,6 +249,13 @@ void GraphLink::Impl::drop(SubmissionId id) {
   }
 }
 
+void GraphLink::Impl::import(ImportRequest request) {
+  for (auto& [id, child] : children_) {
+    if (child.ready) child.process->send(request.message(), {});
+  }
+  imports_.push_back(std::move(request));
+}
+
 void GraphLink::Impl::finish(ChildId id) {
   submissions_.finish_current(id);
   Child& child = children_.at(id);
@@ -292,6 +304,7 @@ Status GraphLink::Impl::hear_hello(ChildId id, Value header) {
   child.since_ms = uv_now(loop_);
   failed_starts_ = 0;
   submissions_.add_child(id);
+  for (const ImportRequest& request : imports_) child.process->send(request.message(), {});
   sink_->on_hello(versions.raw());
   dispatch();
   return protocol::Done{};
@@ -385,6 +398,8 @@ GraphLink::~GraphLink() { impl_->close(); }
 
 void GraphLink::submit(Request request) { impl_->submit(std::move(request)); }
 void GraphLink::drop(SubmissionId id) { impl_->drop(id); }
+void GraphLink::import_file(std::string path) { impl_->import({"import", std::move(path)}); }
+void GraphLink::add_path(std::string path) { impl_->import({"path", std::move(path)}); }
 void GraphLink::close() { impl_->close(); }
 
 }  // namespace scheduler

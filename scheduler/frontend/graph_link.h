@@ -74,6 +74,10 @@ class GraphLink {
   void submit(Request request);
   //! Nobody wants the answer any more; no callback follows. Kills a child that keeps at it.
   void drop(SubmissionId id);
+  //! Every child, also a later one, imports this file (.py, .zip, .egg), as upload_file asks.
+  void import_file(std::string path);
+  //! Every child, also a later one, finds modules in this directory.
+  void add_path(std::string path);
   //! Ends all children. No callback follows; the loop runs out of our handles soon after.
   void close();
 

@@ -131,4 +131,14 @@ protocol::OutMessage drop_request(SubmissionId id) {
   return writer.finish();
 }
 
+protocol::OutMessage ImportRequest::message() const {
+  MessageWriter writer;
+  writer.map(2);
+  writer.field("op");
+  writer.str(op);
+  writer.field("path");
+  writer.str(path);
+  return writer.finish();
+}
+
 }  // namespace scheduler

@@ -1,6 +1,7 @@
 //! Writes the messages that go to a graph process. See README.md for the format.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "protocol/wire/frames.h"
@@ -19,5 +20,12 @@ struct GraphRequest {
 GraphRequest graph_request(GraphSubmission& submission);
 
 protocol::OutMessage drop_request(SubmissionId id);
+
+//! A file to import, or (`op` "path") a directory to look for modules in.
+struct ImportRequest {
+  std::string op;  //!< "import" or "path"
+  std::string path;
+  protocol::OutMessage message() const;
+};
 
 }  // namespace scheduler

@@ -187,7 +187,9 @@ Result<std::vector<GraphTask>> GraphDecoder::records(Value header,
   // One block holds the run specs of the slice: they share their bytes, so they live together.
   auto specs = std::make_shared<std::vector<protocol::RunSpec>>(c.n);
   dependencies_.resize(c.dependencies.size());
-  std::memcpy(dependencies_.data(), c.dependencies.bytes().data(), c.dependencies.bytes().size());
+  if (!dependencies_.empty()) {
+    std::memcpy(dependencies_.data(), c.dependencies.bytes().data(), c.dependencies.bytes().size());
+  }
   std::vector<GraphTask> tasks(c.n);
   std::size_t at = 0;
   for (std::size_t i = 0; i < c.n; ++i) {
