@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "protocol/base/rng.h"
+#include "scheduler/frontend/ordering/leaves.h"
 #include "scheduler/frontend/ordering/order.h"
+#include "scheduler/frontend/ordering/pressure.h"
 
 namespace {
 
+using scheduler::ordering::Graph;
 using scheduler::ordering::GraphView;
 using scheduler::ordering::Node;
 using scheduler::ordering::order;
@@ -58,6 +61,36 @@ Rows random_rows(protocol::Rng& rng, std::uint32_t n) {
   return rows;
 }
 
+//! Task numbers by place.
+std::vector<Node> sequence_of(const Rows& rows) {
+  const Ordering ordering = ordered(rows);
+  std::vector<Node> sequence(rows.size());
+  for (Node t = 0; t < rows.size(); ++t) sequence[static_cast<std::size_t>(ordering.priorities[t])] = t;
+  return sequence;
+}
+
+Graph graph_of(const Rows& rows) {
+  auto graph = Graph::build(Arrays(rows).view());
+  REQUIRE(graph.ok());
+  return *graph;
+}
+
+std::uint32_t peak(const Rows& rows, std::uint32_t executors = 1) {
+  return scheduler::ordering::rehearse(graph_of(rows), sequence_of(rows), executors);
+}
+
+//! `width` inputs cut into `width` pieces each, piece j of all inputs joined to output j.
+Rows all_to_all(std::uint32_t width) {
+  Rows rows(width);
+  for (std::uint32_t i = 0; i < width; ++i) rows.insert(rows.end(), width, {i});
+  for (std::uint32_t j = 0; j < width; ++j) {
+    std::vector<std::uint32_t> pieces;
+    for (std::uint32_t i = 0; i < width; ++i) pieces.push_back(width + i * width + j);
+    rows.push_back(pieces);
+  }
+  return rows;
+}
+
 }  // namespace
 
 TEST_CASE("an empty graph has an empty order", "[ordering]") {
@@ -100,4 +133,81 @@ TEST_CASE("the same graph always gets the same order", "[ordering]") {
   protocol::Rng rng(2);
   const Rows rows = random_rows(rng, 3000);
   CHECK(ordered(rows).priorities == ordered(rows).priorities);
+}
+
+TEST_CASE("a chain is finished before the next one is started", "[ordering]") {
+  CHECK(sequence_of({{}, {}, {0}, {1}, {2}, {3}}) == std::vector<Node>{0, 2, 4, 1, 3, 5});
+}
+
+TEST_CASE("the heaviest input of a join comes first", "[ordering]") {
+  //  4 needs 0 and 3; 3 needs 1 and 2
+  CHECK(sequence_of({{}, {}, {}, {1, 2}, {0, 3}}) == std::vector<Node>{1, 2, 3, 0, 4});
+}
+
+TEST_CASE("what frees its inputs runs before new data is loaded", "[ordering]") {
+  // x + x.T: 4 and 5 need 0 and 1; 6 and 7 need 2 and 3; 8 joins the first of each pair, 9 the second.
+  const Rows rows{{}, {}, {}, {}, {0, 1}, {1, 0}, {2, 3}, {3, 2}, {4, 6}, {5, 7}};
+  CHECK(sequence_of(rows) == std::vector<Node>{0, 1, 4, 5, 2, 3, 6, 8, 7, 9});
+}
+
+TEST_CASE("a leaf that shares inputs with the last one follows it", "[ordering]") {
+  // Leaves 6, 8 and 7, 9 share inputs; numbers alone would interleave them.
+  const Rows rows{{}, {}, {}, {}, {}, {}, {0, 1}, {3, 4}, {1, 2}, {4, 5}};
+  const auto sequence = sequence_of(rows);
+  const std::vector<Node> first(sequence.begin(), sequence.begin() + 5);
+  CHECK(first == std::vector<Node>{0, 1, 6, 2, 8});
+}
+
+TEST_CASE("parameters and values do not count as loads", "[ordering]") {
+  // 0 is a store on which all loads hang: the second pair is not loaded before the first is joined.
+  const Rows rows{{}, {0}, {0}, {0}, {0}, {1, 2}, {3, 4}, {5, 6}};
+  CHECK(sequence_of(rows) == std::vector<Node>{0, 1, 2, 5, 3, 4, 6, 7});
+}
+
+TEST_CASE("pieces exist only while their output needs them", "[ordering]") {
+  CHECK(peak(all_to_all(16)) <= 2 * 16 + 1);
+}
+
+TEST_CASE("a tree holds one result per level", "[ordering]") {
+  Rows rows(1024);
+  for (std::uint32_t first = 0, n = 1024; n > 1; first += n, n /= 2) {
+    for (std::uint32_t i = 0; i < n; i += 2) rows.push_back({first + i, first + i + 1});
+  }
+  CHECK(peak(rows) <= 12);
+}
+
+TEST_CASE("a paper run counts results beside their inputs and forgets leaves", "[ordering]") {
+  const Rows rows{{}, {0}, {1}};
+  const std::vector<Node> sequence{0, 1, 2};
+  CHECK(scheduler::ordering::rehearse(graph_of(rows), sequence, 1) == 2);
+  const Rows flat{{}, {}, {}, {}};
+  const std::vector<Node> all{3, 2, 1, 0};
+  CHECK(scheduler::ordering::rehearse(graph_of(flat), all, 2) == 0);
+}
+
+TEST_CASE("leaves that need the same roots are one class", "[ordering]") {
+  const Graph graph = graph_of(all_to_all(8));
+  const auto classes = scheduler::ordering::classify(graph, scheduler::ordering::topological(graph));
+  CHECK(classes.size() == 1);
+  CHECK(classes.roots == std::vector<std::uint32_t>{8});
+}
+
+TEST_CASE("nearness visits every leaf once, neighbours together", "[ordering]") {
+  const Graph graph = graph_of({{}, {}, {0}, {1}, {0}, {1}});
+  const std::vector<Node> leaves{2, 3, 4, 5};
+  CHECK(scheduler::ordering::by_nearness(graph, leaves) == std::vector<Node>{2, 4, 3, 5});
+}
+
+TEST_CASE("depth costs no stack", "[ordering]") {
+  Rows rows(1);
+  for (std::uint32_t t = 1; t < 300'000; ++t) rows.push_back({t - 1});
+  CHECK(is_valid(rows, ordered(rows)));
+}
+
+TEST_CASE("steps grow with the graph, not with its square", "[ordering]") {
+  protocol::Rng rng(3);
+  const auto steps = [&](std::uint32_t n) {
+    return static_cast<double>(ordered(random_rows(rng, n)).operations) / n;
+  };
+  CHECK(steps(80'000) <= 1.5 * steps(10'000));
 }

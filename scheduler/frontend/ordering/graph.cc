@@ -50,6 +50,21 @@ protocol::Result<Graph> Graph::build(const GraphView& view) {
   return graph;
 }
 
+Graph Graph::without(const std::vector<bool>& marked) const {
+  Graph graph;
+  graph.kinds_ = kinds_;
+  graph.dependency_offsets_.reserve(size() + 1);
+  graph.dependency_offsets_.push_back(0);
+  for (Node t = 0; t < size(); ++t) {
+    for (Node d : dependencies(t)) {
+      if (!marked[d]) graph.dependencies_.push_back(d);
+    }
+    graph.dependency_offsets_.push_back(static_cast<std::uint32_t>(graph.dependencies_.size()));
+  }
+  graph.mirror();
+  return graph;
+}
+
 void Graph::mirror() {
   dependent_offsets_.assign(kinds_.size() + 1, 0);
   for (Node d : dependencies_) ++dependent_offsets_[d + 1];

@@ -34,6 +34,9 @@ class Graph {
   //! Checks the arrays and builds both directions, O(n + m). Cycles are not looked for here.
   static protocol::Result<Graph> build(const GraphView& view);
 
+  //! The same tasks without the edges to the marked ones.
+  Graph without(const std::vector<bool>& marked) const;
+
   Node size() const { return static_cast<Node>(kinds_.size()); }
   std::size_t edges() const { return dependencies_.size(); }
   std::span<const Node> dependencies(Node t) const { return row(dependency_offsets_, dependencies_, t); }
