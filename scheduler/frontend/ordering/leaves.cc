@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include <absl/container/flat_hash_map.h>
 
 namespace scheduler::ordering {
 namespace {
