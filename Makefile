@@ -7,7 +7,7 @@ VENV   := .venv/bin
 BUILD  := build/release
 STAMPS := .stamps
 
-.PHONY: help demo test test-collections fuzz-smoke bench bench-quick build setup tidy format wheel clean
+.PHONY: help demo test test-matrix test-collections fuzz-smoke bench bench-quick build setup tidy format wheel clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -18,6 +18,9 @@ demo: build ## a stock client on rask-scheduler, each call compared with stock D
 
 test: build ## everything CI runs: tidy, Catch2, simulator seeds, client suite
 	@tools/run_tests.sh
+
+test-matrix: build ## the client suite over releases of Dask and all pairings; no time limit
+	@$(VENV)/python tools/test_matrix.py
 
 test-collections: build ## the tests inside the installed dask, on rask and on stock; no time limit
 	@$(VENV)/python tools/test_collections.py

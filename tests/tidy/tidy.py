@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SKIPPED = {"build", ".git", ".venv", ".stamps", "dist", "wheels", "_native", "__pycache__",
+SKIPPED = {"build", ".git", ".venv", ".venvs", ".stamps", "dist", "wheels", "_native", "__pycache__",
            ".pytest_cache", ".cache", "results"}
 LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
