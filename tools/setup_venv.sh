@@ -19,7 +19,7 @@ if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
 fi
 .venv/bin/python -m pip install --upgrade --progress-bar off -q pip
 .venv/bin/python -m pip install --upgrade --upgrade-strategy eager --progress-bar off \
-  -r tools/requirements.txt | { grep -E '^(Collecting|Downloading|Installing|Successfully)' || true; }
+  -r tools/requirements.txt | { grep --line-buffered -E '^(Collecting|Downloading|Installing|Successfully)' || true; }
 
 site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 echo "$PWD/python" > "$site/rask-checkout.pth"

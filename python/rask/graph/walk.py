@@ -18,8 +18,8 @@ from dask.highlevelgraph import MaterializedLayer
 def install() -> None:
     """Replaces MaterializedLayer.cull in this process."""
     stock = MaterializedLayer.cull
-    if getattr(stock, "linear", False):
-        return
+    if getattr(stock, "linear", False) or not hasattr(MaterializedLayer, "has_legacy_tasks"):
+        return  # done already, or a release before this became quadratic
 
     @functools.wraps(stock)
     def cull(self, keys, all_hlg_keys):
