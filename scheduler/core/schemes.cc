@@ -47,7 +47,8 @@ std::uint32_t factoring_batches(const SchemePlan& plan) {
 
 void plan_trapezoid(SchemePlan& plan) {
   plan.first = std::max<std::uint64_t>(1, divide_up(divide_up(plan.items, plan.workers), 2));
-  const std::uint64_t chunks = std::max<std::uint64_t>(2, divide_up(2 * plan.items, plan.first + 1));
+  const std::uint64_t chunks =
+      std::max<std::uint64_t>(2, divide_up(2 * plan.items, plan.first + 1));
   plan.change = (plan.first - 1) / (chunks - 1);
 }
 
@@ -128,7 +129,9 @@ std::uint64_t formula(const SchemePlan& plan, std::uint64_t step, std::uint64_t 
 
 SchemePlan plan_chunks(Scheme scheme, std::uint64_t items, std::uint64_t workers,
                        SchemeOptions options) {
-  SchemePlan plan{.scheme = scheme, .items = items, .workers = std::max<std::uint64_t>(1, workers),
+  SchemePlan plan{.scheme = scheme,
+                  .items = items,
+                  .workers = std::max<std::uint64_t>(1, workers),
                   .options = options};
   if (scheme == Scheme::static_chunks) plan.first = divide_up(items, plan.workers);
   if (scheme == Scheme::mfsc) plan.first = modified_fixed(plan);

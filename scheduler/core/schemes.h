@@ -1,9 +1,9 @@
 //! Self-scheduling schemes: how many items a worker takes at a time from a shared pool.
 //!
-//! Big chunks cost few round trips, small ones even out the end; the schemes are the literature's ways to
-//! go from big to small (or the other way round). One chunk is one batch of sibling tasks, or one
-//! partition. The formulas are the canonical ones, not those of DAPHNE, whose TFSS, FISS and VISS differ
-//! and whose STATIC and FAC2 truncate.
+//! Big chunks cost few round trips, small ones even out the end; the schemes are the literature's
+//! ways to go from big to small (or the other way round). One chunk is one batch of sibling tasks,
+//! or one partition. The formulas are the canonical ones, not those of DAPHNE, whose TFSS, FISS and
+//! VISS differ and whose STATIC and FAC2 truncate.
 //!
 //! Invariant: the chunks of a plan sum to its items, for every scheme and every number of workers.
 //!
@@ -32,10 +32,11 @@ enum class Scheme : std::uint8_t {
 };
 
 struct SchemeOptions {
-  std::uint64_t grain = 1;                    //!< least chunk, but for the last one
-  std::uint32_t batches = 0;                  //!< FISS, VISS: number of batches; 0: as many as FAC2 makes
-  double static_share = 0.5;                  //!< PLS: share of the items dealt out statically
-  std::optional<double> idle = std::nullopt;  //!< PSS: workers expected to ask at a time; all if not given
+  std::uint64_t grain = 1;    //!< least chunk, but for the last one
+  std::uint32_t batches = 0;  //!< FISS, VISS: number of batches; 0: as many as FAC2 makes
+  double static_share = 0.5;  //!< PLS: share of the items dealt out statically
+  //! PSS: workers expected to ask at a time; all if not given.
+  std::optional<double> idle = std::nullopt;
 };
 
 //! A scheme with everything that does not change while items are dealt out.
@@ -52,8 +53,8 @@ struct SchemePlan {
 SchemePlan plan_chunks(Scheme scheme, std::uint64_t items, std::uint64_t workers,
                        SchemeOptions options = {});
 
-//! Size of chunk number `step` (from 0) when `remaining` items are left: at least the grain, at most
-//! what is left. O(1).
+//! Size of chunk number `step` (from 0) when `remaining` items are left: at least the grain, at
+//! most what is left. O(1).
 std::uint64_t chunk_size(const SchemePlan& plan, std::uint64_t step, std::uint64_t remaining);
 
 //! All chunks in the order in which they are dealt out.

@@ -65,7 +65,8 @@ Rows random_rows(protocol::Rng& rng, std::uint32_t n) {
 std::vector<Node> sequence_of(const Rows& rows) {
   const Ordering ordering = ordered(rows);
   std::vector<Node> sequence(rows.size());
-  for (Node t = 0; t < rows.size(); ++t) sequence[static_cast<std::size_t>(ordering.priorities[t])] = t;
+  for (Node t = 0; t < rows.size(); ++t)
+    sequence[static_cast<std::size_t>(ordering.priorities[t])] = t;
   return sequence;
 }
 
@@ -111,7 +112,8 @@ TEST_CASE("a dependency named twice and keys outside the graph do no harm", "[or
   CHECK(is_valid(rows, ordered(rows)));
 }
 
-TEST_CASE("a cycle is reported as a walk along dependencies that ends where it began", "[ordering]") {
+TEST_CASE("a cycle is reported as a walk along dependencies that ends where it began",
+          "[ordering]") {
   CHECK(ordered({{2}, {0}, {1}}).cycle == std::vector<Node>{0, 2, 1, 0});
   CHECK(ordered({{0}}).cycle == std::vector<Node>{0, 0});
   const Ordering mixed = ordered({{}, {0, 3}, {1}, {2}, {3}});
@@ -145,7 +147,8 @@ TEST_CASE("the heaviest input of a join comes first", "[ordering]") {
 }
 
 TEST_CASE("what frees its inputs runs before new data is loaded", "[ordering]") {
-  // x + x.T: 4 and 5 need 0 and 1; 6 and 7 need 2 and 3; 8 joins the first of each pair, 9 the second.
+  // x + x.T: 4 and 5 need 0 and 1; 6 and 7 need 2 and 3; 8 joins the first of each pair, 9 the
+  // second.
   const Rows rows{{}, {}, {}, {}, {0, 1}, {1, 0}, {2, 3}, {3, 2}, {4, 6}, {5, 7}};
   CHECK(sequence_of(rows) == std::vector<Node>{0, 1, 4, 5, 2, 3, 6, 8, 7, 9});
 }
@@ -187,7 +190,8 @@ TEST_CASE("a paper run counts results beside their inputs and forgets leaves", "
 
 TEST_CASE("leaves that need the same roots are one class", "[ordering]") {
   const Graph graph = graph_of(all_to_all(8));
-  const auto classes = scheduler::ordering::classify(graph, scheduler::ordering::topological(graph));
+  const auto classes =
+      scheduler::ordering::classify(graph, scheduler::ordering::topological(graph));
   CHECK(classes.size() == 1);
   CHECK(classes.roots == std::vector<std::uint32_t>{8});
 }

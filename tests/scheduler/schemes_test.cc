@@ -43,16 +43,14 @@ TEST_CASE("1000 items for 4 workers are dealt out as the literature says", "[sch
   CHECK(dealt("STATIC", 1000, 4) == "250x4");
   CHECK(dealt("SS", 1000, 4) == "1x1000");
   CHECK(dealt("MFSC", 1000, 4) == "31x32 8");
-  CHECK(dealt("GSS", 1000, 4) ==
-        "250 188 141 106 79 59 45 33 25 19 14 11 8 6 4 3x2 2 1x4");
+  CHECK(dealt("GSS", 1000, 4) == "250 188 141 106 79 59 45 33 25 19 14 11 8 6 4 3x2 2 1x4");
   CHECK(dealt("TSS", 1000, 4) == "125 117 109 101 93 85 77 69 61 53 45 37 28");
   CHECK(dealt("FAC2", 1000, 4) == "125x4 63x4 32x4 16x4 8x4 4x4 2x4");
   CHECK(dealt("TFSS", 1000, 4) == "113x4 81x4 49x4 17 11");
   CHECK(dealt("FISS", 1000, 4) == "27x4 29x4 31x4 33x4 35x4 37x4 39x4 41 35");
   CHECK(dealt("FISS", 1000, 4, {.batches = 3}) == "50x4 83x4 116x4 4");
   CHECK(dealt("VISS", 1000, 4) == "27x4 40x4 47x4 50x4 52x4 53x2 30");
-  CHECK(dealt("PLS", 1000, 4) ==
-        "125x5 94 71 53 40 30 22 17 12 9 7 5 4 3 2x2 1x4");
+  CHECK(dealt("PLS", 1000, 4) == "125x5 94 71 53 40 30 22 17 12 9 7 5 4 3 2x2 1x4");
   CHECK(dealt("PSS", 1000, 4) ==
         "167 139 116 97 81 67 56 47 39 32 27 22 19 16 13 11 9 7 6 5 4x2 3x2 2x2 1x6");
 }
@@ -80,7 +78,8 @@ TEST_CASE("few items are rounded up, never truncated away", "[schemes]") {
   CHECK(dealt("PSS", 10, 4) == "2x2 1x6");
 }
 
-TEST_CASE("batches of trapezoid factoring take the mean also where TSS reaches its end", "[schemes]") {
+TEST_CASE("batches of trapezoid factoring take the mean also where TSS reaches its end",
+          "[schemes]") {
   CHECK(dealt("TFSS", 12345, 16) == "341x16 245x16 149x16 53x11 2");
 }
 

@@ -66,8 +66,7 @@ PyObject* cycle_error = nullptr;
 nb::bytearray order(nb::handle offsets, nb::handle dependencies, nb::handle kinds) {
   const ordering::Ordering result = compute(offsets, dependencies, kinds);
   if (!result.cycle.empty()) raise_cycle(result.cycle);
-  return nb::bytearray(result.priorities.data(),
-                       result.priorities.size() * sizeof(std::int64_t));
+  return nb::bytearray(result.priorities.data(), result.priorities.size() * sizeof(std::int64_t));
 }
 
 }  // namespace
@@ -86,12 +85,13 @@ void bind_order(nb::module_& module) {
              "dependencies[offsets[t]:offsets[t+1]]; numbers >= n are keys outside the graph.\n"
              "kinds u8[n] or empty: 1 marks data nodes. Gives back int64[n] as a bytearray.\n"
              "Number tasks in the order of the graph's keys: ties are broken by number.");
-  module.def("order_operations",
-             [](nb::handle offsets, nb::handle dependencies, nb::handle kinds) {
-               return compute(offsets, dependencies, kinds).operations;
-             },
-             nb::arg("offsets"), nb::arg("dependencies"), nb::arg("kinds") = nb::bytes("", 0),
-             "Elementary steps that order() takes, for tests of its growth.");
+  module.def(
+      "order_operations",
+      [](nb::handle offsets, nb::handle dependencies, nb::handle kinds) {
+        return compute(offsets, dependencies, kinds).operations;
+      },
+      nb::arg("offsets"), nb::arg("dependencies"), nb::arg("kinds") = nb::bytes("", 0),
+      "Elementary steps that order() takes, for tests of its growth.");
 }
 
 }  // namespace scheduler::binding

@@ -14,8 +14,7 @@ constexpr std::uint64_t kBudgetFixed = 1'000'000;
 }  // namespace
 
 Bundle::Bundle(const Graph& graph, Progress& progress)
-    : graph_(graph), progress_(progress),
-      budget_(kBudgetFixed + graph.size() + graph.edges()) {}
+    : graph_(graph), progress_(progress), budget_(kBudgetFixed + graph.size() + graph.edges()) {}
 
 bool Bundle::pays(Node target, int rise_max, bool wide) {
   const auto now = static_cast<std::uint32_t>(progress_.sequence().size());

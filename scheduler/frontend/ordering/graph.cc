@@ -116,8 +116,8 @@ std::vector<Node> find_cycle(const Graph& graph) {
       if (state[next] == untouched) path.push_back({next, 0});
       if (state[next] != open) continue;
       std::vector<Node> cycle;
-      auto first = std::find_if(path.begin(), path.end(),
-                                [next](const Step& s) { return s.task == next; });
+      auto first =
+          std::find_if(path.begin(), path.end(), [next](const Step& s) { return s.task == next; });
       for (; first != path.end(); ++first) cycle.push_back(first->task);
       cycle.push_back(next);
       return cycle;

@@ -1,11 +1,13 @@
 //! A task graph as plain numbers: who needs whom, in both directions.
 //!
-//! Tasks are numbered 0…n-1 and edges lie in flat arrays (compressed sparse rows), because ordering a
-//! million tasks is bound by memory traffic, not by arithmetic. The caller's arrays come from another
-//! process's pickle: `build` checks them all, and everything after it may trust the numbers.
+//! Tasks are numbered 0…n-1 and edges lie in flat arrays (compressed sparse rows), because ordering
+//! a million tasks is bound by memory traffic, not by arithmetic. The caller's arrays come from
+//! another process's pickle: `build` checks them all, and everything after it may trust the
+//! numbers.
 //!
-//! Invariant: every edge task → dependency has its mirror dependency → dependent, also when the input
-//! names the same dependency twice; so counting down over one side and up over the other agrees.
+//! Invariant: every edge task → dependency has its mirror dependency → dependent, also when the
+//! input names the same dependency twice; so counting down over one side and up over the other
+//! agrees.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +20,8 @@ namespace scheduler::ordering {
 
 using Node = std::uint32_t;
 
-//! What a node is to the cluster. A data node holds a value instead of a call; it costs nothing to run.
+//! What a node is to the cluster. A data node holds a value instead of a call; it costs nothing to
+//! run.
 enum class Kind : std::uint8_t { task = 0, data = 1 };
 
 //! The caller's arrays. Task t needs dependencies[offsets[t] … offsets[t+1]). Numbers ≥ n name keys
@@ -39,7 +42,9 @@ class Graph {
 
   Node size() const { return static_cast<Node>(kinds_.size()); }
   std::size_t edges() const { return dependencies_.size(); }
-  std::span<const Node> dependencies(Node t) const { return row(dependency_offsets_, dependencies_, t); }
+  std::span<const Node> dependencies(Node t) const {
+    return row(dependency_offsets_, dependencies_, t);
+  }
   std::span<const Node> dependents(Node t) const { return row(dependent_offsets_, dependents_, t); }
   Kind kind(Node t) const { return kinds_[t]; }
 
@@ -61,7 +66,8 @@ class Graph {
 std::vector<Node> topological(const Graph& graph);
 
 //! One cycle as t0, t1, …, t0 where each needs the next, or nothing. The walk starts from task 0 as
-//! dask.core.getcycle starts from the first key, so that a plain cycle is reported with the same text.
+//! dask.core.getcycle starts from the first key, so that a plain cycle is reported with the same
+//! text.
 std::vector<Node> find_cycle(const Graph& graph);
 
 }  // namespace scheduler::ordering

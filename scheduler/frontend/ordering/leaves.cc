@@ -20,7 +20,8 @@ std::uint64_t mix(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-//! Sets of leaves, each stored once and named by a number. Leaves are named by their rank among leaves.
+//! Sets of leaves, each stored once and named by a number. Leaves are named by their rank among
+//! leaves.
 class SetStore {
  public:
   explicit SetStore(std::uint32_t leaves) : offsets_(leaves + 1), items_(leaves) {
@@ -37,7 +38,8 @@ class SetStore {
   //! The number of the union of the sets `ids` (sorted, at least two).
   std::uint32_t unite(const std::vector<std::uint32_t>& ids, std::uint64_t& operations) {
     merged_.clear();
-    for (std::uint32_t id : ids) merged_.insert(merged_.end(), (*this)[id].begin(), (*this)[id].end());
+    for (std::uint32_t id : ids)
+      merged_.insert(merged_.end(), (*this)[id].begin(), (*this)[id].end());
     operations += merged_.size();
     std::sort(merged_.begin(), merged_.end());
     merged_.erase(std::unique(merged_.begin(), merged_.end()), merged_.end());
@@ -144,7 +146,12 @@ LeafClasses classify(const Graph& graph, std::span<const Node> sequence) {
   for (std::size_t id = 0; id < set_roots.size(); ++id)
     pairs += std::uint64_t{set_roots[id]} * (out.spans[id + 1] - out.spans[id]);
   out.operations += out.classes.size();
-  if (pairs > budget) return LeafClasses{.operations = out.operations};
+  if (pairs > budget) {
+    const std::uint64_t operations = out.operations;
+    out = LeafClasses{};
+    out.operations = operations;
+    return out;
+  }
   out.set_of = std::move(set_of);
   return out;
 }
@@ -170,8 +177,11 @@ std::vector<Node> by_nearness(const Graph& graph, std::span<const Node> leaves) 
 }
 
 LeafQueue::LeafQueue(const Graph& graph, const LeafClasses& classes, std::vector<Node> leaves)
-    : classes_(classes), preferred_(std::move(leaves)), missing_(classes.roots),
-      version_(classes.size(), 0), changed_(classes.size(), 0) {
+    : classes_(classes),
+      preferred_(std::move(leaves)),
+      missing_(classes.roots),
+      version_(classes.size(), 0),
+      changed_(classes.size(), 0) {
   if (classes.size() == 0) return;
   rank_.resize(graph.size());
   for (std::uint32_t i = 0; i < preferred_.size(); ++i) rank_[preferred_[i]] = i;
@@ -216,7 +226,8 @@ Node LeafQueue::next(const Progress& progress) {
     ++operations_;
     if (current) push(entry.leaf_class, progress);  // its leaf is done: the next one of the class
   }
-  while (preferred_next_ < preferred_.size() && progress[preferred_[preferred_next_]].placed) ++preferred_next_;
+  while (preferred_next_ < preferred_.size() && progress[preferred_[preferred_next_]].placed)
+    ++preferred_next_;
   return preferred_next_ == preferred_.size() ? kNone : preferred_[preferred_next_];
 }
 

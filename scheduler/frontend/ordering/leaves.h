@@ -1,12 +1,13 @@
 //! Which result to finish next: leaves grouped by the roots they need.
 //!
-//! Leaves (tasks without dependents) that share inputs should be finished one after the other, so that
-//! what was loaded for one serves the next. The group tells how many roots a leaf still lacks; the queue
-//! gives the leaf that lacks fewest among those for which something is loaded already.
+//! Leaves (tasks without dependents) that share inputs should be finished one after the other, so
+//! that what was loaded for one serves the next. The group tells how many roots a leaf still lacks;
+//! the queue gives the leaf that lacks fewest among those for which something is loaded already.
 //!
-//! Leaves that need exactly the same roots form one class, so a graph in which everything needs everything
-//! costs no more than a tree. Where the pairs of root and class would still outgrow the graph (think of a
-//! large random graph), classes are given up and leaves follow each other by nearness.
+//! Leaves that need exactly the same roots form one class, so a graph in which everything needs
+//! everything costs no more than a tree. Where the pairs of root and class would still outgrow the
+//! graph (think of a large random graph), classes are given up and leaves follow each other by
+//! nearness.
 //!
 //! Answers to: leafs_connected, leafs_degree and get_target in dask.order.
 #pragma once
@@ -73,12 +74,12 @@ class LeafQueue {
   const LeafClasses& classes_;
   std::vector<Node> preferred_;
   std::size_t preferred_next_ = 0;
-  std::vector<std::uint32_t> rank_;            // of each task that is a leaf
-  std::vector<Node> members_;                  // leaves by class, best rank first
-  std::vector<std::uint32_t> next_;            // position in members_ of each class's next leaf
-  std::vector<std::uint32_t> missing_;         // roots not yet placed, by class
-  std::vector<std::uint32_t> version_;         // of the class's entry in touched_
-  std::vector<std::uint8_t> changed_;          // class is in changes_
+  std::vector<std::uint32_t> rank_;     // of each task that is a leaf
+  std::vector<Node> members_;           // leaves by class, best rank first
+  std::vector<std::uint32_t> next_;     // position in members_ of each class's next leaf
+  std::vector<std::uint32_t> missing_;  // roots not yet placed, by class
+  std::vector<std::uint32_t> version_;  // of the class's entry in touched_
+  std::vector<std::uint8_t> changed_;   // class is in changes_
   std::vector<std::uint32_t> changes_;
   std::priority_queue<Entry> touched_;
   std::uint64_t operations_ = 0;

@@ -19,9 +19,9 @@ constexpr std::uint32_t kExecutors = 8;
 // Below this many tasks and edges all strategies are cheap.
 constexpr std::size_t kTangledMin = 500'000;
 
-//! Roots that are no data of the computation: values that stand in the graph, and parameters (a file, a
-//! store) on which more loads hang than the graph has roots. They hide which tasks really load, so the
-//! walk does without them; each is placed before its first dependent.
+//! Roots that are no data of the computation: values that stand in the graph, and parameters (a
+//! file, a store) on which more loads hang than the graph has roots. They hide which tasks really
+//! load, so the walk does without them; each is placed before its first dependent.
 std::vector<bool> find_given(const Graph& graph) {
   std::vector<bool> given(graph.size(), false);
   std::size_t roots = 0;
@@ -39,7 +39,9 @@ std::vector<bool> find_given(const Graph& graph) {
 class Contest {
  public:
   explicit Contest(const Graph& graph)
-      : graph_(graph), sequence_(topological(graph)), effort_(efforts(graph, sequence_)),
+      : graph_(graph),
+        sequence_(topological(graph)),
+        effort_(efforts(graph, sequence_)),
         classes_(classify(graph, sequence_)) {
     operations = 2 * (graph.size() + graph.edges()) + classes_.operations;
   }
@@ -49,8 +51,7 @@ class Contest {
       if (heavy && !leaves_differ()) break;
       const bool rise_matters = enter({.heavy_leaf_first = heavy, .rise_max = 0});
       if (tangled()) break;
-      if (rise_matters)
-        enter({.heavy_leaf_first = heavy, .rise_max = -1});
+      if (rise_matters) enter({.heavy_leaf_first = heavy, .rise_max = -1});
     }
     return std::move(entries_[winner()]);
   }
@@ -58,8 +59,8 @@ class Contest {
   std::uint64_t operations = 0;
 
  private:
-  //! Big, and every root leads to so many leaves that they cannot be told apart. Such a graph takes long
-  //! and no strategy helps it much: one will do.
+  //! Big, and every root leads to so many leaves that they cannot be told apart. Such a graph takes
+  //! long and no strategy helps it much: one will do.
   bool tangled() const {
     return classes_.size() == 0 && graph_.size() + graph_.edges() > kTangledMin;
   }

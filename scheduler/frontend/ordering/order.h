@@ -1,8 +1,8 @@
 //! order: gives every task of a graph a place in one sequence that keeps few results in memory.
 //!
-//! The scheduler runs ready tasks by this place, so a good sequence finishes what was started, loads
-//! data just before it is needed and lets results go soon. Pure, deterministic, without recursion, near
-//! linear in tasks and edges.
+//! The scheduler runs ready tasks by this place, so a good sequence finishes what was started,
+//! loads data just before it is needed and lets results go soon. Pure, deterministic, without
+//! recursion, near linear in tasks and edges.
 //!
 //! Answers to: dask.order.order, which is the oracle for quality (bench/ordering.py compares both).
 #pragma once
@@ -21,7 +21,8 @@ struct Ordering {
   std::vector<std::int64_t> priorities;
   //! A cycle as t0, t1, …, t0 (each needs the next); empty if there is none.
   std::vector<Node> cycle;
-  //! Elementary steps taken (visits of tasks and edges), so that tests measure growth without a clock.
+  //! Elementary steps taken (visits of tasks and edges), so that tests measure growth without a
+  //! clock.
   std::uint64_t operations = 0;
 };
 

@@ -45,7 +45,8 @@ class LeastFirst {
 
 }  // namespace
 
-std::uint32_t rehearse(const Graph& graph, std::span<const Node> sequence, std::uint32_t executors) {
+std::uint32_t rehearse(const Graph& graph, std::span<const Node> sequence,
+                       std::uint32_t executors) {
   struct TaskState {
     std::uint32_t place, missing, users;
   };

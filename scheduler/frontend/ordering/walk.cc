@@ -8,8 +8,12 @@ namespace scheduler::ordering {
 
 Walk::Walk(const Graph& graph, const std::vector<double>& effort, const LeafClasses& classes,
            Strategy strategy)
-    : graph_(graph), effort_(effort), strategy_(strategy), progress_(graph),
-      bundle_(graph, progress_), classes_(classes),
+    : graph_(graph),
+      effort_(effort),
+      strategy_(strategy),
+      progress_(graph),
+      bundle_(graph, progress_),
+      classes_(classes),
       leaves_(graph, classes, preferred_leaves()) {}
 
 std::vector<Node> Walk::preferred_leaves() const {
@@ -75,7 +79,8 @@ void Walk::harvest() {
   }
 }
 
-//! Joins and leaves first, each with what it lacks, so that pieces exist only while they are needed.
+//! Joins and leaves first, each with what it lacks, so that pieces exist only while they are
+//! needed.
 void Walk::run_bundle() {
   plan_.assign(bundle_.tasks().begin(), bundle_.tasks().end());
   for (Node t : plan_) {

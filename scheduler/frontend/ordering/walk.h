@@ -1,9 +1,9 @@
 //! The walk that makes a sequence: demand goes down from leaves, harvest goes up from what is held.
 //!
 //! *Demand*: take a leaf, go down to what it lacks, heaviest input first, and place tasks on the
-//! way back. *Harvest*: before anything new is loaded, run the bundles within reach that pay (bundle.h).
-//! Then the next leaf is the one that lacks least (leaves.h). Every edge is followed a bounded number
-//! of times and nothing recurses: user graphs are deep.
+//! way back. *Harvest*: before anything new is loaded, run the bundles within reach that pay
+//! (bundle.h). Then the next leaf is the one that lacks least (leaves.h). Every edge is followed a
+//! bounded number of times and nothing recurses: user graphs are deep.
 //!
 //! Answers to: the core loop of dask.order.order (critical path, walking back, process_runnables).
 #pragma once
@@ -20,8 +20,8 @@ namespace scheduler::ordering {
 
 //! What is not clear before a sequence is tried; order.cc tries and compares.
 struct Strategy {
-  bool heavy_leaf_first;  //!< which leaf to start with: the one with most or with least work below it
-  int rise_max;           //!< harvest what leaves at most so many more results: 0, or -1 for real gains
+  bool heavy_leaf_first;  //!< start with the leaf that has most work below it, or with the least
+  int rise_max;  //!< harvest what leaves at most so many more results: 0, or -1 for real gains
 };
 
 class Walk {
@@ -51,10 +51,10 @@ class Walk {
   Bundle bundle_;
   const LeafClasses& classes_;
   LeafQueue leaves_;
-  std::vector<Node> demand_;    // stack; what is above a task is what it lacks
-  std::vector<Node> lacking_;   // stack of run_lacking
-  std::vector<Node> chain_;     // stack of place
-  std::vector<Node> news_;      // to harvest, newest last
+  std::vector<Node> demand_;   // stack; what is above a task is what it lacks
+  std::vector<Node> lacking_;  // stack of run_lacking
+  std::vector<Node> chain_;    // stack of place
+  std::vector<Node> news_;     // to harvest, newest last
   std::vector<Node> too_narrow_;
   std::vector<Node> plan_;
   std::uint64_t operations_ = 0;
