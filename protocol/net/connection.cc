@@ -66,6 +66,7 @@ void Connection::hold_or_resume_socket() {
 
 void Connection::on_bytes(ssize_t count) {
   if (count == 0) return;
+  loop_.begin_work();
   if (count < 0) {
     const bool cut = count == UV_EOF && frames_.mid_message();
     abort({Fault::closed, cut ? "in the middle of a message"

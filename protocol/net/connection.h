@@ -44,6 +44,8 @@ class Connection final : public Flushable, public std::enable_shared_from_this<C
 
   const Address& peer() const { return peer_; }
   const Address& local() const { return local_; }
+  //! The loop's clock in ms, as of the start of the turn.
+  std::uint64_t loop_ms() { return uv_now(loop_.uv()); }
   //! Both ends are on this machine.
   bool same_host() const { return peer_.host == local_.host; }
   bool closed() const { return closed_; }

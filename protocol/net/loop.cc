@@ -9,7 +9,6 @@ namespace protocol {
 
 Loop::Loop() {
   CHECK_ALWAYS(uv_loop_init(&loop_) == 0);
-  uv_loop_configure(&loop_, UV_METRICS_IDLE_TIME);
   loop_.data = this;
   uv_prepare_init(&loop_, &prepare_);
   uv_check_init(&loop_, &check_);
@@ -22,9 +21,7 @@ Loop::Loop() {
     static_cast<Loop*>(handle->loop->data)->end_turn();
   });
   uv_check_start(&check_, [](uv_check_t* handle) {
-    auto* loop = static_cast<Loop*>(handle->loop->data);
-    loop->end_turn();
-    loop->measure();
+    static_cast<Loop*>(handle->loop->data)->end_turn();
   });
 }
 
@@ -40,10 +37,7 @@ Loop::~Loop() {
   uv_loop_close(&loop_);
 }
 
-void Loop::run() {
-  turn_start_ns_ = uv_hrtime();
-  uv_run(&loop_, UV_RUN_DEFAULT);
-}
+void Loop::run() { uv_run(&loop_, UV_RUN_DEFAULT); }
 
 void Loop::defer(Callback work) {
   if (deferred_.empty()) {
@@ -55,6 +49,7 @@ void Loop::defer(Callback work) {
 }
 
 void Loop::run_deferred() {
+  begin_work();
   std::vector<Callback> batch;
   batch.swap(deferred_);
   uv_idle_stop(&spin_);
@@ -70,6 +65,7 @@ void Loop::post(Callback work) {
 }
 
 void Loop::run_posted() {
+  begin_work();
   std::vector<Callback> batch;
   {
     const std::lock_guard lock(posted_mutex_);
@@ -102,17 +98,13 @@ void Loop::end_turn() {
     batch.swap(unflushed_);
     for (auto& out : batch) out->flush();
   }
-}
-
-Duration Loop::turn_elapsed() const {
-  const std::uint64_t slept = uv_metrics_idle_time(const_cast<uv_loop_t*>(&loop_)) - idle_start_ns_;
-  return {static_cast<std::int64_t>(uv_hrtime() - turn_start_ns_ - slept)};
+  measure();
 }
 
 void Loop::measure() {
+  if (work_start_ns_ == 0) return;
   const Duration busy = turn_elapsed();
-  turn_start_ns_ = uv_hrtime();
-  idle_start_ns_ = uv_metrics_idle_time(&loop_);
+  work_start_ns_ = 0;
   ++stats_.turns;
   if (busy > stats_.longest) stats_.longest = busy;
   if (busy > Duration::ms(50)) {
@@ -151,6 +143,7 @@ void Timer::start(std::uint64_t delay_ms, std::uint64_t repeat_ms, Callback fire
   uv_timer_start(
       &state_->handle,
       [](uv_timer_t* handle) {
+        static_cast<Loop*>(handle->loop->data)->begin_work();
         // The callback may restart or destroy this timer: run a copy.
         const Callback run = static_cast<State*>(handle->data)->fire;
         if (run) run();

@@ -59,8 +59,15 @@ class Loop {
     std::uint64_t over_50_ms = 0;
   };
   const TurnStats& turn_stats() const { return stats_; }
-  //! Time spent in this turn so far, sleeping not counted.
-  Duration turn_elapsed() const;
+  //! Time since work began in this turn. Sleeping is not counted.
+  Duration turn_elapsed() {
+    begin_work();
+    return {static_cast<std::int64_t>(uv_hrtime() - work_start_ns_)};
+  }
+  //! Something happens: the turn is measured from here, unless it has begun already.
+  void begin_work() {
+    if (work_start_ns_ == 0) work_start_ns_ = uv_hrtime();
+  }
   //! Called with the length of each turn that took longer than 50 ms.
   void on_long_turn(std::function<void(Duration)> hook) { on_long_turn_ = std::move(hook); }
 
@@ -82,8 +89,7 @@ class Loop {
   std::vector<Callback> posted_;
   TurnStats stats_;
   std::function<void(Duration)> on_long_turn_;
-  std::uint64_t turn_start_ns_ = 0;
-  std::uint64_t idle_start_ns_ = 0;
+  std::uint64_t work_start_ns_ = 0;  //!< 0: nothing has happened in this turn yet
 };
 
 //! A timer; stops when destroyed. Never fires inside start().

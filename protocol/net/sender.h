@@ -1,14 +1,19 @@
 //! The sending half of a stream: op-maps that leave as one array per write.
 //!
 //! Ops gather in a batch; the batch is closed and written when the turn ends and no write is in
-//! flight. So an idle peer gets an op at once, and a busy one gets many ops in one message.
+//! flight. So an idle peer gets an op at once, and a busy one gets many ops in one message. A peer
+//! for which many small messages are dear (a Python client) can have an interval: an op after a
+//! pause leaves at once, the next ones together at the end of the interval.
 //!
 //! Answers to: distributed/batched.py, BatchedSend.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "protocol/net/connection.h"
+#include "protocol/net/loop.h"
 #include "protocol/wire/writer.h"
 
 namespace protocol {
@@ -20,8 +25,7 @@ class StreamSender {
   StreamSender& operator=(const StreamSender&) = delete;
   ~StreamSender() { detach(); }
 
-  //! Ops sent so far and from now on go to this connection. It must not outlive the sender
-  //! unless detached.
+  //! Ops sent so far and from now on go to this connection.
   void attach(Connection::Ref connection) {
     connection_ = std::move(connection);
     connection_->before_flush([this] { close_batch(); });
@@ -29,30 +33,53 @@ class StreamSender {
   }
   void detach() {
     if (connection_) connection_->before_flush(nullptr);
+    if (timer_) timer_->stop();
     connection_ = nullptr;
+  }
+  //! Messages follow each other at this distance at least.
+  void set_interval(Loop& loop, std::uint64_t ms) {
+    interval_ms_ = ms;
+    timer_ = std::make_unique<Timer>(loop);
   }
 
   //! The writer for exactly one more op-map.
   MessageWriter& op() {
-    if (connection_) {
-      connection_->flush_soon();
-      if (batch_.bytes() > kLimits.outbox_bytes_max) {
-        connection_->abort({Fault::too_large, "the peer does not read: " +
-                                                  std::to_string(batch_.bytes()) + " bytes wait"});
-      }
-    }
+    if (connection_) ask_for_flush();
     return batch_.next();
   }
 
   const Connection::Ref& connection() const { return connection_; }
 
  private:
+  void ask_for_flush() {
+    if (batch_.bytes() > kLimits.outbox_bytes_max) {
+      connection_->abort({Fault::too_large, "the peer does not read: " +
+                                                std::to_string(batch_.bytes()) + " bytes wait"});
+      return;
+    }
+    if (interval_ms_ > 0) {
+      const std::uint64_t since = connection_->loop_ms() - sent_at_ms_;
+      if (since < interval_ms_) {
+        if (!timer_->active()) {
+          timer_->start(interval_ms_ - since, 0, [this] { connection_->flush_soon(); });
+        }
+        return;
+      }
+    }
+    connection_->flush_soon();
+  }
+
   void close_batch() {
-    if (!batch_.empty()) connection_->send(batch_.close());
+    if (batch_.empty()) return;
+    sent_at_ms_ = connection_->loop_ms();
+    connection_->send(batch_.close());
   }
 
   Connection::Ref connection_;
   StreamBatch batch_;
+  std::uint64_t interval_ms_ = 0;
+  std::uint64_t sent_at_ms_ = 0;
+  std::unique_ptr<Timer> timer_;
 };
 
 }  // namespace protocol

@@ -30,19 +30,27 @@ using protocol::Op;
 using protocol::Status;
 
 constexpr std::size_t kKeysSlice = 4096;
+// A stock client pays for each message, not for each op in it; stock waits as long.
+constexpr std::uint64_t kClientInterval = 2;  // ms
 
 //! Acts on the ops of one client, one at a time.
 class ClientReader {
  public:
-  ClientReader(Server& server, ClientId client, Connection::Ref connection)
-      : server_(server), client_(client), connection_(std::move(connection)) {}
+  ClientReader(Server& server, const ClientPeer& client)
+      : server_(server), client_(client.id), name_(client.name), connection_(client.connection) {}
 
-  Async<Status> act(const Message& message, Value op, Op kind, bool last);
+  //! The op takes more than one turn.
+  bool is_slow(const StreamReader::Op& op) const {
+    return op.kind == Op::update_graph || op.value.find("keys").elements().size() > kKeysSlice;
+  }
+  Status act(const Message& message, Value op, Op kind);
+  Async<Status> act_slowly(StreamReader::Op op);
 
  private:
   Async<Status> on_update_graph(const Message& message, Value op, bool last);
-  Async<Status> on_desires(const Message& message, Value op);
-  Async<Status> on_releases(const Message& message, Value op);
+  Async<void> in_slices(std::span<const KeyView> keys, ClientId client, Op kind);
+  void on_slice(std::span<const KeyView> keys, ClientId client, Op kind);
+  Status on_keys(const Message& message, Value op, Op kind);
   Status on_cancel(const Message& message, Value op);
   Status on_report_key(const Message& message, Value op);
   Status on_update_data(const Message& message, Value op);
@@ -51,25 +59,25 @@ class ClientReader {
 
   //! The client named in a message, or the sender.
   ClientId named(std::string_view name) {
-    return name.empty() ? client_ : server_.client_named(name);
+    return name.empty() || name == name_ ? client_ : server_.client_named(name);
   }
 
   Server& server_;
   ClientId client_;
+  std::string name_;
   Connection::Ref connection_;
 };
 
-Async<Status> ClientReader::act(const Message& message, Value op, Op kind, bool last) {
+Status ClientReader::act(const Message& message, Value op, Op kind) {
   switch (kind) {
-    case Op::update_graph: co_return co_await on_update_graph(message, op, last);
-    case Op::client_desires_keys: co_return co_await on_desires(message, op);
-    case Op::client_releases_keys: co_return co_await on_releases(message, op);
-    case Op::cancel_keys: co_return on_cancel(message, op);
-    case Op::report_key: co_return on_report_key(message, op);
-    case Op::update_data: co_return on_update_data(message, op);
-    case Op::subscribe_topic: co_return on_subscription(message, op, true);
-    case Op::unsubscribe_topic: co_return on_subscription(message, op, false);
-    case Op::heartbeat_client: co_return on_heartbeat();
+    case Op::client_desires_keys: return on_keys(message, op, kind);
+    case Op::client_releases_keys: return on_keys(message, op, kind);
+    case Op::cancel_keys: return on_cancel(message, op);
+    case Op::report_key: return on_report_key(message, op);
+    case Op::update_data: return on_update_data(message, op);
+    case Op::subscribe_topic: return on_subscription(message, op, true);
+    case Op::unsubscribe_topic: return on_subscription(message, op, false);
+    case Op::heartbeat_client: return on_heartbeat();
     case Op::queue_future_release:
     case Op::queue_release:
     case Op::variable_future_received_confirm:
@@ -78,11 +86,31 @@ Async<Status> ClientReader::act(const Message& message, Value op, Op kind, bool 
       server_.log.once(protocol::op_name(kind),
                        fmt::format("Stream op '{}' is not supported yet and is ignored; see "
                                    "docs/COMPATIBILITY.md", protocol::op_name(kind)));
-      co_return Done{};
+      return Done{};
     default:
-      co_return Error{Fault::unknown_op, "'" + sample(op.find("op").as_str().value_or("")) +
+      return Error{Fault::unknown_op, "'" + sample(op.find("op").as_str().value_or("")) +
                                              "' is not an op of a client's stream"};
   }
+}
+
+Async<Status> ClientReader::act_slowly(StreamReader::Op op) {
+  if (op.kind == Op::update_graph) {
+    co_return co_await on_update_graph(op.message, op.value, op.last);
+  }
+  if (op.kind != Op::client_desires_keys && op.kind != Op::client_releases_keys) {
+    co_return act(op.message, op.value, op.kind);
+  }
+  protocol::ClientReleasesKeys in;  // both ops have the same fields
+  Status read = Done{};
+  const auto work = [&] { read = protocol::read(op.message, op.value, in); };
+  if (is_large(op.message)) {
+    co_await offload(server_.loop, work);
+  } else {
+    work();
+  }
+  if (!read) co_return read;
+  co_await in_slices(in.keys, named(in.client), op.kind);
+  co_return Done{};
 }
 
 Async<Status> ClientReader::on_update_graph(const Message& message, Value op, bool last) {
@@ -107,30 +135,26 @@ Async<Status> ClientReader::on_update_graph(const Message& message, Value op, bo
   co_return Done{};
 }
 
-Async<Status> ClientReader::on_desires(const Message& message, Value op) {
-  protocol::ClientDesiresKeys in;
-  if (auto read = protocol::read(message, op, in); !read) co_return read;
-  const ClientId client = named(in.client);
-  for (std::size_t at = 0; at < in.keys.size(); at += kKeysSlice) {
-    if (at > 0) co_await next_turn(server_.loop);
-    const std::size_t count = std::min(kKeysSlice, in.keys.size() - at);
-    server_.step(KeysDesired{client, std::span(in.keys).subspan(at, count)},
-                 Server::stimulus("client-desires-keys"));
-  }
-  co_return Done{};
+Status ClientReader::on_keys(const Message& message, Value op, Op kind) {
+  protocol::ClientReleasesKeys in;  // both ops have the same fields
+  if (auto read = protocol::read(message, op, in); !read) return read;
+  on_slice(in.keys, named(in.client), kind);
+  return Done{};
 }
 
-Async<Status> ClientReader::on_releases(const Message& message, Value op) {
-  protocol::ClientReleasesKeys in;
-  if (auto read = protocol::read(message, op, in); !read) co_return read;
-  const ClientId client = named(in.client);
-  for (std::size_t at = 0; at < in.keys.size(); at += kKeysSlice) {
-    if (at > 0) co_await next_turn(server_.loop);
-    const std::size_t count = std::min(kKeysSlice, in.keys.size() - at);
-    server_.step(KeysReleased{client, std::span(in.keys).subspan(at, count)},
-                 Server::stimulus("client-releases-keys"));
+void ClientReader::on_slice(std::span<const KeyView> keys, ClientId client, Op kind) {
+  if (kind == Op::client_desires_keys) {
+    server_.step(KeysDesired{client, keys}, Server::stimulus("client-desires-keys"));
+  } else {
+    server_.step(KeysReleased{client, keys}, Server::stimulus("client-releases-keys"));
   }
-  co_return Done{};
+}
+
+Async<void> ClientReader::in_slices(std::span<const KeyView> keys, ClientId client, Op kind) {
+  for (std::size_t at = 0; at < keys.size(); at += kKeysSlice) {
+    if (at > 0) co_await next_turn(server_.loop);
+    on_slice(keys.subspan(at, std::min(kKeysSlice, keys.size() - at)), client, kind);
+  }
 }
 
 Status ClientReader::on_cancel(const Message& message, Value op) {
@@ -217,6 +241,7 @@ void send_stream_start(Server& server, ClientPeer& client) {
   protocol::write(out, protocol::StreamStart{warning, {}});
   client.connection->send(out.finish());
   client.stream.attach(client.connection);
+  client.stream.set_interval(server.loop, kClientInterval);
 }
 
 }  // namespace
@@ -235,7 +260,7 @@ Async<Reply> rpc_register_client(Server& server, Request request) {
 
   server.log.write(Log::Level::info, Log::kCore,
                    "Starting established connection to " + request.connection->peer().text());
-  ClientReader reader(server, id, request.connection);
+  ClientReader reader(server, peer);
   StreamReader stream(server, request.connection);
   bool leaving = false;
   while (!leaving && co_await stream.next_message()) {
@@ -244,7 +269,12 @@ Async<Reply> rpc_register_client(Server& server, Request request) {
         leaving = true;
         break;
       }
-      const Status acted = co_await reader.act(op->message, op->value, op->kind, op->last);
+      Status acted = Done{};
+      if (reader.is_slow(*op)) {
+        acted = co_await reader.act_slowly(*op);
+      } else {
+        acted = reader.act(op->message, op->value, op->kind);
+      }
       if (!acted) stream.fail(acted.error());
       if (stream.tired()) co_await next_turn(server.loop);
     }

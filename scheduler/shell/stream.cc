@@ -35,7 +35,13 @@ protocol::Async<bool> StreamReader::next_message() {
                                   orderly ? "" : frames.error().text()));
     co_return false;
   }
-  const auto parsed = co_await parse(server_, message_, std::move(*frames));
+  // Most messages are small: no coroutine for those.
+  protocol::Status parsed = protocol::Done{};
+  if (!frames->empty() && (*frames)[0].size() >= kLargeHeader) {
+    parsed = co_await parse(server_, message_, std::move(*frames));
+  } else {
+    parsed = message_.reset(std::move(*frames));
+  }
   if (!parsed) {
     fail(parsed.error());
     co_return false;
