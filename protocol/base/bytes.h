@@ -31,6 +31,8 @@ class Slice {
   const char* data() const { return view_.data(); }
   std::size_t size() const { return view_.size(); }
   bool empty() const { return view_.empty(); }
+  //! Expires when the last slice of the same owner is gone.
+  std::weak_ptr<const void> watch() const { return owner_; }
   Slice sub(std::size_t offset, std::size_t count) const {
     return Slice(owner_, view_.substr(offset, count));
   }

@@ -47,7 +47,8 @@ void Connection::start(int timeout_seconds) {
 // ---- reading ------------------------------------------------------------------------------------
 
 void Connection::hold_or_resume_socket() {
-  const bool wanted = !closed_ && inbox_.size() < kInboxMessages && inbox_bytes_ < kInboxBytes;
+  const std::size_t messages_max = greeted_ ? kInboxMessages : 1;
+  const bool wanted = !closed_ && inbox_.size() < messages_max && inbox_bytes_ < kInboxBytes;
   if (wanted == reading_) return;
   reading_ = wanted;
   if (!wanted) {
@@ -75,7 +76,12 @@ void Connection::on_bytes(ssize_t count) {
   }
   const Ref keep = shared_from_this();
   frames_.commit(static_cast<std::size_t>(count));
-  for (Frames message;;) {
+  take_messages();
+  if (!closed_) deliver();
+}
+
+void Connection::take_messages() {
+  for (Frames message; greeted_ || inbox_.empty();) {
     const auto whole = frames_.next(message);
     if (!whole) {
       abort(whole.error());
@@ -86,7 +92,12 @@ void Connection::on_bytes(ssize_t count) {
     inbox_.push_back(std::exchange(message, {}));
   }
   hold_or_resume_socket();
-  deliver();
+}
+
+void Connection::lift_handshake_limits() {
+  greeted_ = true;
+  frames_.set_profile(FrameReader::Profile::established);
+  take_messages();
 }
 
 void Connection::deliver() {

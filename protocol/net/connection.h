@@ -55,10 +55,11 @@ class Connection final : public Flushable, public std::enable_shared_from_this<C
   class Reader;
   //! The next message.
   Reader read();
-  //! A message is there that nobody has read yet.
-  bool has_message() const { return !inbox_.empty(); }
-  //! Before the handshake is done only little may arrive; afterwards the usual limits hold.
-  void lift_handshake_limits() { frames_.set_profile(FrameReader::Profile::established); }
+  //! The messages that have arrived and that nobody has read yet.
+  const std::deque<Frames>& unread() const { return inbox_; }
+  //! Before the handshake is done one short message may arrive, and what comes behind it is not looked
+  //! at: a peer that has greeted may send a long one at once. Afterwards the usual limits hold.
+  void lift_handshake_limits();
   //! Large frames that arrive from now on can be given to another process (shared_memory.h).
   void share_large_frames() { frames_.share_large_frames(); }
 
@@ -83,6 +84,7 @@ class Connection final : public Flushable, public std::enable_shared_from_this<C
   explicit Connection(Loop& loop) : loop_(loop) {}
 
   void on_bytes(ssize_t count);
+  void take_messages();
   void on_written(int status);
   void deliver();
   void deliver_later();
@@ -100,6 +102,7 @@ class Connection final : public Flushable, public std::enable_shared_from_this<C
   std::size_t inbox_bytes_ = 0;
   std::coroutine_handle<> waiting_;
   bool reading_ = false;
+  bool greeted_ = false;  //!< the limits are lifted
   bool deliver_deferred_ = false;
   Outbox outbox_;
   Callback before_flush_;

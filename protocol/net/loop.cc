@@ -1,7 +1,11 @@
 //! The loop, its turn hooks and timers; see loop.h.
 #include "protocol/net/loop.h"
 
+#include <poll.h>
 #include <sys/time.h>
+#include <time.h>
+
+#include <limits>
 
 #include "protocol/base/check.h"
 
@@ -38,6 +42,54 @@ Loop::~Loop() {
 }
 
 void Loop::run() { uv_run(&loop_, UV_RUN_DEFAULT); }
+
+// ---- a turn that other threads may borrow --------------------------------------------------------
+
+//! libuv tells the kernel of new watchers only when it polls; nobody may sleep before that. It has
+//! no call to ask, but this list is in its header, a ring that is empty when it points to itself.
+bool Loop::has_new_watchers() const {
+  const auto* ring = reinterpret_cast<const void* const*>(&loop_.watcher_queue);
+  return ring[0] != ring;
+}
+
+void Loop::run(std::mutex& turn) {
+  std::unique_lock lock(turn);
+  while (!stopped_) {
+    uv_run(&loop_, UV_RUN_NOWAIT);
+    if (!stopped_ && !has_new_watchers()) sleep(lock);
+  }
+}
+
+void Loop::sleep(std::unique_lock<std::mutex>& turn) {
+  uv_update_time(&loop_);
+  const int timeout = uv_backend_timeout(&loop_);
+  sleep_until_ms_ = timeout < 0 ? std::numeric_limits<std::uint64_t>::max()
+                                : uv_now(&loop_) + static_cast<std::uint64_t>(timeout);
+  pollfd backend{uv_backend_fd(&loop_), POLLIN, 0};
+  turn.unlock();
+  ::poll(&backend, 1, timeout);
+  turn.lock();
+  if (napping_) {
+    turn.unlock();
+    const timespec nap{0, kNap};
+    ::nanosleep(&nap, nullptr);
+    turn.lock();
+    napping_ = false;
+  }
+  sleep_until_ms_ = 0;
+}
+
+void Loop::end_borrowed_turn(bool urgent) {
+  if (urgent) end_turn();
+  measure();
+  if (napping_) return;  // the loop's thread is on its way
+  napping_ = !urgent && !unflushed_.empty();
+  uv_update_time(&loop_);
+  const int timeout = uv_backend_timeout(&loop_);
+  const bool earlier =
+      timeout >= 0 && uv_now(&loop_) + static_cast<std::uint64_t>(timeout) < sleep_until_ms_;
+  if (napping_ || earlier || has_new_watchers()) uv_async_send(&wake_);
+}
 
 void Loop::defer(Callback work) {
   if (deferred_.empty()) {

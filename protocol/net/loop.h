@@ -37,12 +37,21 @@ class Loop {
   uv_loop_t* uv() { return &loop_; }
   //! Runs until stop() is called. Handles still open are closed by the destructor.
   void run();
-  void stop() { uv_stop(&loop_); }
+  //! The same, but holds `turn` only while it works, never while it sleeps. Whoever else holds it
+  //! is the loop's thread for that time, and ends with end_borrowed_turn().
+  void run(std::mutex& turn);
+  void stop() {
+    stopped_ = true;
+    uv_stop(&loop_);
+  }
 
   //! Runs `hook` at the end of every turn, before anything is flushed.
   void at_turn_end(Callback hook) { turn_end_.push_back(std::move(hook)); }
   //! Calls `out->flush()` once at the end of this turn.
   void flush_at_turn_end(std::shared_ptr<Flushable> out) { unflushed_.push_back(std::move(out)); }
+  //! Ends what another thread did while it held the turn. `urgent`: what was queued to be sent
+  //! is written now, by the caller; else within kNap, together with what is queued until then.
+  void end_borrowed_turn(bool urgent);
   //! Runs `work` once, early in the next turn; the loop does not sleep before.
   void defer(Callback work);
   //! From any thread: runs `work` on the loop's thread.
@@ -72,7 +81,11 @@ class Loop {
   void on_long_turn(std::function<void(Duration)> hook) { on_long_turn_ = std::move(hook); }
 
  private:
+  static constexpr std::uint64_t kNap = 150'000;  //!< nanoseconds
+
   void end_turn();
+  bool has_new_watchers() const;
+  void sleep(std::unique_lock<std::mutex>& turn);
   void run_deferred();
   void run_posted();
   void measure();
@@ -90,6 +103,9 @@ class Loop {
   TurnStats stats_;
   std::function<void(Duration)> on_long_turn_;
   std::uint64_t work_start_ns_ = 0;  //!< 0: nothing has happened in this turn yet
+  bool stopped_ = false;
+  bool napping_ = false;              //!< somebody left output for the end of a nap
+  std::uint64_t sleep_until_ms_ = 0;  //!< in libuv's time; while the thread sleeps
 };
 
 //! A timer; stops when destroyed. Never fires inside start().

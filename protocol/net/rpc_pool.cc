@@ -12,7 +12,7 @@ Async<Result<Connection::Ref>> RpcPool::take(std::string address) {
       const Connection::Ref connection = std::move(list.back());
       list.pop_back();
       // An answer nobody asked for would be taken for the answer to the next question.
-      if (!connection->closed() && !connection->has_message()) co_return connection;
+      if (!connection->closed() && connection->unread().empty()) co_return connection;
       connection->abort({Fault::closed, "out of step"});
     }
     idle_.erase(found);

@@ -3,11 +3,13 @@
 //! Ops gather in a batch; the batch is closed and written when the turn ends and no write is in
 //! flight. So an idle peer gets an op at once, and a busy one gets many ops in one message. A peer
 //! for which many small messages are dear (a Python client) can have an interval: an op after a
-//! pause leaves at once, the next ones together at the end of the interval.
+//! pause leaves at once, the next ones together at the end of the interval. The interval grows while
+//! messages stay large, because then the peer is busy and each message costs it more than the wait.
 //!
 //! Answers to: distributed/batched.py, BatchedSend.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -36,9 +38,10 @@ class StreamSender {
     if (timer_) timer_->stop();
     connection_ = nullptr;
   }
-  //! Messages follow each other at this distance at least.
-  void set_interval(Loop& loop, std::uint64_t ms) {
-    interval_ms_ = ms;
+  //! Messages follow each other at this distance at least; under load it grows up to `most_ms`.
+  void set_interval(Loop& loop, std::uint64_t ms, std::uint64_t most_ms) {
+    least_ms_ = interval_ms_ = ms;
+    most_ms_ = most_ms;
     timer_ = std::make_unique<Timer>(loop);
   }
 
@@ -71,13 +74,23 @@ class StreamSender {
 
   void close_batch() {
     if (batch_.empty()) return;
+    adapt(batch_.size());
     sent_at_ms_ = connection_->loop_ms();
     connection_->send(batch_.close());
   }
 
+  void adapt(std::uint32_t ops) {
+    if (ops >= kManyOps) {
+      interval_ms_ = std::min(2 * interval_ms_, most_ms_);
+    } else if (ops < kFewOps) {
+      interval_ms_ = least_ms_;
+    }
+  }
+
+  static constexpr std::uint32_t kManyOps = 32, kFewOps = 8;
   Connection::Ref connection_;
   StreamBatch batch_;
-  std::uint64_t interval_ms_ = 0;
+  std::uint64_t interval_ms_ = 0, least_ms_ = 0, most_ms_ = 0;
   std::uint64_t sent_at_ms_ = 0;
   std::unique_ptr<Timer> timer_;
 };

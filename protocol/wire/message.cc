@@ -66,6 +66,14 @@ bool holds_marker(Value value) {
   return false;
 }
 
+void Message::clear() {
+  frames_ = {};
+  document_ = {};
+  sub_header_ = {};
+  spelled_ = {};
+  owners_ = {};
+}
+
 Status Message::reset(Frames frames, const Limits& limits) {
   frames_ = std::move(frames);
   spelled_.clear();

@@ -41,6 +41,9 @@ class Message {
   //! Takes the frames over and parses frame 0. Everything borrowed from the old message ends.
   Status reset(Frames frames, const Limits& limits = kLimits);
 
+  //! Gives back the frames and the memory of the parse.
+  void clear();
+
   Value root() const { return document_.root(); }
   const Frames& frames() const { return frames_; }
   const Document& document() const { return document_; }

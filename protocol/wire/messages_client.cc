@@ -1,6 +1,8 @@
 #include "protocol/wire/messages_client.h"
 
 #include <charconv>
+#include <functional>
+#include <utility>
 
 #include "protocol/wire/fields.h"
 
@@ -55,6 +57,39 @@ void write_key_op(MessageWriter& writer, const char (&op)[N], KeyView key) {
   writer.key(key);
 }
 
+//! The same for the same keys in any order; for others, with near certainty, not.
+struct KeyDigest {
+  std::size_t sum = 0;
+  std::size_t squares = 0;
+  void add(KeyView key) {
+    const std::size_t hash = std::hash<ByteView>{}(key.bytes);
+    sum += hash;
+    squares += hash * hash;
+  }
+  bool operator==(const KeyDigest&) const = default;
+};
+
+//! `map` sends its keys as a set, in no order, and again with the priorities 0, 1, 2 …: those are
+//! then all there is to know. Keys that are spelled in other ways than ours are left alone.
+bool take_in_order(const Fields& fields, Value priorities, UpdateGraph& out) {
+  if (priorities.size() != out.keys.size()) return false;
+  std::vector<KeyView> ordered;
+  ordered.reserve(out.keys.size());
+  KeyDigest told, given;
+  for (const Entry entry : priorities.entries()) {
+    const auto key = fields.message().key(entry.key);
+    const auto priority = entry.value.as_int();
+    if (!key || key->bytes.data() != entry.key.raw().data()) return false;
+    if (!priority || !std::cmp_equal(*priority, ordered.size())) return false;
+    given.add(*key);
+    ordered.push_back(*key);
+  }
+  for (const KeyView key : out.keys) told.add(key);
+  if (told != given) return false;
+  out.keys = std::move(ordered);
+  return true;
+}
+
 void read_priorities(Fields& fields, UpdateGraph& out) {
   out.priorities.clear();
   const Value priorities = fields.maybe("internal_priority");
@@ -62,6 +97,8 @@ void read_priorities(Fields& fields, UpdateGraph& out) {
   if (out.has_priorities && !priorities.is_map()) {
     return fields.wrong("internal_priority", "is not a map");
   }
+  out.priorities_in_order = out.has_priorities && take_in_order(fields, priorities, out);
+  if (out.priorities_in_order) return;
   for (const Entry entry : priorities.entries()) {
     const auto priority = entry.value.as_int();
     if (!priority) return fields.wrong("internal_priority", "is not a map of ints");
@@ -174,7 +211,7 @@ void write(MessageWriter& writer, const TopicEvent& message) {
 void write(MessageWriter& writer, const AdjustHeartbeatInterval& message) {
   open_op(writer, "adjust-heartbeat-interval", 1);
   writer.field("interval");
-  writer.number(message.interval_seconds);
+  writer.real(message.interval_seconds);
 }
 
 void write(MessageWriter& writer, const StreamClosed&) { open_op(writer, "stream-closed", 0); }

@@ -89,7 +89,9 @@ struct UpdateGraph {
   PayloadRef expr;             //!< expr_ser: only a graph process may open it
   std::vector<KeyView> keys;   //!< wanted by the client
   bool has_priorities = false; //!< false: the graph is to be ordered
-  std::vector<std::pair<KeyView, std::int64_t>> priorities;
+  //! What `map` and `submit` send: `keys` is in order of priority, from 0 on, all of them.
+  bool priorities_in_order = false;
+  std::vector<std::pair<KeyView, std::int64_t>> priorities;  //!< otherwise
   bool has_submitting_task = false;
   KeyView submitting_task;
   double fifo_timeout_seconds = 0;

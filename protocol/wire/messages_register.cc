@@ -169,7 +169,8 @@ Status read(const Message& message, Value op, RegisterClient& out) {
 }
 
 void write(MessageWriter& writer, const WorkerMetrics& metrics) {
-  writer.map(13);
+  const Merged extra(metrics.extra);
+  writer.map(13 + extra.size());
   writer.field("task_counts");
   writer.map(static_cast<std::uint32_t>(metrics.task_counts.size()));
   for (const auto& [state, count] : metrics.task_counts) {
@@ -210,6 +211,7 @@ void write(MessageWriter& writer, const WorkerMetrics& metrics) {
   write_bps(writer, metrics.disk_read_bps, metrics.disk_write_bps);
   writer.field("num_fds");
   writer.uinteger(metrics.num_fds);
+  extra.write(writer);
 }
 
 void read(Value metrics, WorkerMetrics& out) {

@@ -61,6 +61,7 @@ struct WorkerMetrics {
   double net_read_bps = 0, net_write_bps = 0, disk_read_bps = 0, disk_write_bps = 0;
   std::uint64_t num_fds = 0;
   PayloadRef digests;  //!< digests_total_since_heartbeat; null: the empty map
+  PayloadRef extra;    //!< a map of further metrics under other names; null: none
 };
 //! Writes the map every stock scheduler and dashboard expects.
 void write(MessageWriter& writer, const WorkerMetrics& metrics);

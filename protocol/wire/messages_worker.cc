@@ -225,6 +225,18 @@ Status read(const Message& message, Value op, StealRequest& out) {
   return read_key_op(message, op, "steal-request", out);
 }
 
+void write(MessageWriter& writer, const ShuffleFail& message) {
+  writer.map(4);  // the worker's handler takes these and no stimulus_id
+  writer.field("op");
+  writer.str("shuffle-fail");
+  writer.field("shuffle_id");
+  writer.str(message.shuffle_id);
+  writer.field("run_id");
+  writer.uinteger(message.run_id);
+  writer.field("message");
+  writer.str(message.message);
+}
+
 void write(MessageWriter& writer, const WorkerStatusChange& message) {
   open_op(writer, "worker-status-change", 2);
   writer.field("status");

@@ -78,6 +78,14 @@ struct StealRequest {
 void write(MessageWriter& writer, const StealRequest& message);
 Status read(const Message& message, Value op, StealRequest& out);
 
+//! A P2P run is over.
+struct ShuffleFail {
+  std::string_view shuffle_id;
+  std::uint64_t run_id;
+  std::string_view message;
+};
+void write(MessageWriter& writer, const ShuffleFail& message);
+
 //! Sent by the scheduler, echoed by the worker; the worker also reports changes of its own.
 struct WorkerStatusChange {
   std::string_view status;

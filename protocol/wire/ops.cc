@@ -18,9 +18,11 @@ constexpr std::string_view kNames[] = {
     // worker stream, scheduler to worker
     "compute-task", "free-keys", "remove-replicas", "acquire-replicas", "steal-request",
     "refresh-who-has", "worker-status-change", "remove-worker", "cancel-compute", "shuffle-fail",
+    "rask-compute", "rask-forget",
     // worker stream, worker to scheduler
     "task-finished", "task-erred", "release-worker-data", "add-keys", "request-refresh-who-has",
     "steal-response", "long-running", "reschedule", "log-event", "keep-alive",
+    "rask-finished",
     // client stream, client to scheduler
     "update-graph", "client-desires-keys", "client-releases-keys", "cancel-keys", "report-key",
     "update-data", "heartbeat-client", "subscribe-topic", "unsubscribe-topic", "close-client",
@@ -41,6 +43,7 @@ constexpr std::string_view kNames[] = {
     "register_worker_plugin", "unregister_worker_plugin", "register_nanny_plugin",
     "unregister_nanny_plugin", "subscribe_worker_status", "get_cluster_state",
     "dump_cluster_state_to_url", "benchmark_hardware", "get_story", "check_idle",
+    "rask_memory",
     // extensions of the scheduler
     "multi_lock_acquire", "multi_lock_release", "queue_create", "queue_put", "queue_get",
     "queue_qsize", "variable_set", "variable_get", "event_wait", "event_set", "event_clear",

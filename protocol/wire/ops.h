@@ -18,10 +18,10 @@ enum class Op : std::uint8_t {
   register_client, register_worker, register_nanny, unregister, heartbeat_worker,
   // worker stream, scheduler to worker
   compute_task, free_keys, remove_replicas, acquire_replicas, steal_request, refresh_who_has,
-  worker_status_change, remove_worker, cancel_compute, shuffle_fail,
+  worker_status_change, remove_worker, cancel_compute, shuffle_fail, rask_compute, rask_forget,
   // worker stream, worker to scheduler
   task_finished, task_erred, release_worker_data, add_keys, request_refresh_who_has,
-  steal_response, long_running, reschedule, log_event, keep_alive,
+  steal_response, long_running, reschedule, log_event, keep_alive, rask_finished,
   // client stream, client to scheduler
   update_graph, client_desires_keys, client_releases_keys, cancel_keys, report_key, update_data,
   heartbeat_client, subscribe_topic, unsubscribe_topic, close_client, close_stream,
@@ -40,7 +40,7 @@ enum class Op : std::uint8_t {
   stop_task_metadata, register_scheduler_plugin, unregister_scheduler_plugin,
   register_worker_plugin, unregister_worker_plugin, register_nanny_plugin,
   unregister_nanny_plugin, subscribe_worker_status, get_cluster_state, dump_cluster_state_to_url,
-  benchmark_hardware, get_story, check_idle,
+  benchmark_hardware, get_story, check_idle, rask_memory,
   // extensions of the scheduler
   multi_lock_acquire, multi_lock_release, queue_create, queue_put, queue_get, queue_qsize,
   variable_set, variable_get, event_wait, event_set, event_clear, event_is_set,

@@ -3,6 +3,7 @@
 #include <absl/container/inlined_vector.h>
 
 #include <cstring>
+#include <vector>
 
 #include "protocol/base/key_token.h"
 
@@ -88,6 +89,11 @@ void PickleWriter::key(KeyView key) {
       left.pop_back();
     }
   } while (!left.empty() && !in.empty());
+}
+
+void PickleWriter::recall(std::uint32_t number) {
+  out_.push_back('j');
+  put_le(number, 4);
 }
 
 void PickleWriter::global(std::string_view module, std::string_view name) {
@@ -182,6 +188,64 @@ std::string pickle_shuffle_worker_plugin() {
   pickle.global("distributed.shuffle._worker_plugin", "ShuffleWorkerPlugin");
   pickle.empty_tuple();
   pickle.new_object();
+  return pickle.finish();
+}
+
+namespace {
+
+//! {partition: address}; each address is written once and recalled afterwards.
+void write_worker_for(PickleWriter& pickle, const ShuffleRunPickle& run) {
+  constexpr std::uint32_t kUnwritten = ~std::uint32_t{0};
+  std::vector<std::uint32_t> memo(run.workers.size(), kUnwritten);
+  std::uint32_t written = 0;
+  std::vector<std::uint32_t> index(run.chunks.size(), 0);
+  pickle.open_dict();
+  for (std::size_t i = 0; i < run.worker_for.size(); ++i) {
+    if (!run.parts.empty()) {
+      pickle.integer(static_cast<std::int64_t>(run.parts[i]));
+    } else {
+      pickle.mark();
+      for (const std::uint32_t axis : index) pickle.integer(axis);
+      pickle.close_tuple();
+      for (std::size_t axis = index.size(); axis-- > 0;) {
+        if (++index[axis] < run.chunks[axis]) break;
+        index[axis] = 0;
+      }
+    }
+    const std::uint32_t worker = run.worker_for[i];
+    if (memo[worker] != kUnwritten) {
+      pickle.recall(memo[worker]);
+    } else {
+      pickle.str(run.workers[worker]);
+      pickle.memoize();
+      memo[worker] = written++;
+    }
+  }
+  pickle.close_dict();
+}
+
+}  // namespace
+
+std::string pickle_shuffle_run_spec(const ShuffleRunPickle& run) {
+  PickleWriter pickle;
+  pickle.global("distributed.shuffle._core", "ShuffleRunSpec");
+  pickle.empty_tuple();
+  pickle.new_object();
+  pickle.open_dict();
+  pickle.str("run_id");
+  pickle.integer(static_cast<std::int64_t>(run.run_id));
+  pickle.str("spec");
+  pickle.global("pickle", "loads");  // a pickle of its own, so its memo does not meet ours
+  pickle.mark();
+  pickle.bytes(run.spec);
+  pickle.close_tuple();
+  pickle.call();
+  pickle.str("worker_for");
+  write_worker_for(pickle, run);
+  pickle.str("span_id");
+  pickle.none();
+  pickle.close_dict();
+  pickle.build();
   return pickle.finish();
 }
 

@@ -40,6 +40,10 @@ class PickleWriter {
   void open_set() { out_.append("\x8f("); }
   void close_set() { out_.push_back('\x90'); }
 
+  //! Remembers the value just written under the next number, from 0.
+  void memoize() { out_.push_back('\x94'); }
+  void recall(std::uint32_t number);
+
   //! module.name
   void global(std::string_view module, std::string_view name);
   //! Calls the object below the argument tuple.
@@ -86,5 +90,17 @@ std::string pickle_no_valid_worker(KeyView task, std::span<const std::string> ho
 std::string pickle_no_worker(KeyView task, double timeout_seconds);
 //! distributed.shuffle._worker_plugin.ShuffleWorkerPlugin(), which stock gives to every worker
 std::string pickle_shuffle_worker_plugin();
+
+//! distributed.shuffle._core.ShuffleRunSpec around a spec that stays pickled.
+struct ShuffleRunPickle {
+  std::uint64_t run_id = 0;
+  ByteView spec;                                 //!< pickle of the ShuffleSpec
+  std::span<const std::string_view> workers;     //!< addresses
+  std::span<const std::uint32_t> worker_for;     //!< by output: number of its worker
+  //! Outputs are these numbers, or if there are none all indices of an array with so many chunks.
+  std::span<const std::uint64_t> parts;
+  std::span<const std::uint32_t> chunks;
+};
+std::string pickle_shuffle_run_spec(const ShuffleRunPickle& run);
 
 }  // namespace protocol
