@@ -17,6 +17,7 @@ namespace scheduler {
 
 // ---- to workers -------------------------------------------------------------------------------
 
+//! An input without holders is still to be made by a task this (rask) worker was given before.
 struct SendCompute {
   WorkerId worker;
   TaskId task;
@@ -54,11 +55,19 @@ struct SendRefreshWhoHas {
   bool operator==(const SendRefreshWhoHas&) const = default;
 };
 
-struct SendStealRequest {
+struct SendStealRequest {  //!< also asks back what was handed ahead
   WorkerId worker;
   TaskId task;
   std::uint64_t theft;
   bool operator==(const SendStealRequest&) const = default;
+};
+
+struct SendShuffleFail {  //!< shuffle-fail: the run is over
+  WorkerId worker;
+  std::string shuffle;
+  std::uint64_t run;
+  std::string message;
+  bool operator==(const SendShuffleFail&) const = default;
 };
 
 //! remove-worker: tell every other worker that this one is gone.
@@ -116,6 +125,11 @@ struct WantsTurn {
   bool operator==(const WantsTurn&) const = default;
 };
 
+//! Work handed ahead may be overdue while others idle: send a Tick in a few milliseconds.
+struct WantsTick {
+  bool operator==(const WantsTick&) const = default;
+};
+
 //! Something people may want to read in the log.
 struct Note {
   enum class Kind : std::uint8_t {
@@ -123,6 +137,9 @@ struct Note {
     dependencies_changed,     //!< key: resubmitted with other dependencies; the old ones stay
     unknown_key_desired,      //!< key: a client asked for a key nobody knows
     no_valid_worker,          //!< key: waits for a worker that fits its restrictions
+    shuffle_ended,            //!< key: id of the shuffle
+    shuffle_restarted,        //!< key: its barrier
+    shuffle_failed,           //!< key: id of the shuffle; one of its tasks erred
   };
   Kind kind;
   Key key;
@@ -131,9 +148,9 @@ struct Note {
 
 using Action =
     std::variant<SendCompute, SendFree, SendFreeUnknown, SendRemoveReplica, SendAcquireReplica,
-                 SendRefreshWhoHas, SendStealRequest, AnnounceWorkerGone,
+                 SendRefreshWhoHas, SendStealRequest, SendShuffleFail, AnnounceWorkerGone,
                  ReportInMemory, ReportErred, ReportLost, ReportRetried, ReportCancelled,
-                 ReportRestart, WantsTurn, Note>;
+                 ReportRestart, WantsTurn, WantsTick, Note>;
 using Actions = std::vector<Action>;
 
 }  // namespace scheduler

@@ -197,9 +197,12 @@ bool discard_some(State& state, Submission& graph, std::uint32_t& budget) {
 
 void strip(State& state, TaskId id) {
   Task& task = state.tasks[id];
-  task.spec = nullptr;
+  task.spec.reset();
   task.annotations = nullptr;
-  if (task.extra) task.extra->restrictions = nullptr;
+  if (task.extra) {
+    task.extra->restrictions = nullptr;
+    task.extra->shuffle = nullptr;
+  }
   task.data_producer = task.actor = task.prioritised = task.loose_restrictions = false;
   task.retries = 0;
   while (!task.dependencies.empty()) {

@@ -7,6 +7,10 @@ namespace scheduler {
 
 //! The task starts processing on the worker under a fresh run id, or errs if its inputs cannot fit.
 void assign(State& state, TaskId id, Worker& worker);
+//! The half of it that the worker does not see: the task counts as processing there, or errs (false).
+bool take_up(State& state, TaskId id, Worker& worker);
+//! The half that it sees: at the end of the step it is told to compute the task, under a fresh run id.
+void hand_over(State& state, TaskId id, const Worker& worker);
 //! A stolen task goes on under a fresh run id.
 void reassign(State& state, TaskId id, Worker& thief);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "scheduler/core/activation.h"
+#include "scheduler/core/ahead.h"
 #include "scheduler/core/handlers.h"
 #include "scheduler/core/intake.h"
 #include "scheduler/core/placement.h"
@@ -235,6 +236,13 @@ void on_restrictions(State& state, const RestrictionsSet& set) {
   fill_slots(state);
 }
 
+//! Whether there is a bound at all is decided at the start: tasks wait in lanes only if there is.
+void on_memory_budget(State& state, const MemoryBudgetSet& set) {
+  if (state.config.memory_budget > 0 && set.fraction > 0) state.config.memory_budget = set.fraction;
+  if (set.patience) state.config.memory_patience = *set.patience;
+  if (set.too_large_grace) state.config.memory_too_large_grace = *set.too_large_grace;
+}
+
 void on_restarted(State& state) {
   state.submissions.clear();
   shuffles_clear(state);
@@ -243,7 +251,11 @@ void on_restarted(State& state) {
     for (auto& level : worker.stealable) level.clear();
     worker.has_what.clear();
     worker.processing.clear();
+    worker.held.clear();
+    worker.chained.clear();
+    worker.ahead_target = 0;
     worker.actors.clear();
+    worker.bounded.clear();
     worker.load.clear();
     worker.needs_what.clear();
     for (auto& [name, used] : worker.used_resources) used = 0;
@@ -257,14 +269,20 @@ void on_restarted(State& state) {
     if (client) client->wants.clear();
   }
   state.queue.clear();
+  state.lanes.clear();
   state.unrunnable.clear();
   state.replicated.clear();
   state.thefts.in_flight.clear();
+  state.recalls.clear();
+  state.held = state.chained = 0;
   state.forget_families();
   state.tasks.clear();
   state.total_compute_ns = 0;
   state.total_network_bytes = 0;
-  for (const WorkerId id : state.living) state.check_idle_saturated(state.worker(id));
+  for (const WorkerId id : state.living) {
+    state.check_idle_saturated(state.worker(id));
+    update_hunger(state, state.worker(id));
+  }
   state.emit(ReportRestart{});
 }
 

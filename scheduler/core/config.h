@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,20 @@ namespace scheduler {
 
 using protocol::Duration;
 using protocol::Now;
+
+//! What rask does for unmodified programs on rask workers (`rask.spliter.auto`).
+enum class Automatic : std::uint8_t {
+  off,     //!< one task per message and slot, as stock
+  batch,   //!< short tasks are handed over many at a time, ahead of their slots
+  reduce,  //!< the same, and known-associative reductions run home-first
+};
+
+constexpr std::optional<Automatic> parse_automatic(std::string_view name) {
+  if (name == "off") return Automatic::off;
+  if (name == "batch") return Automatic::batch;
+  if (name == "reduce") return Automatic::reduce;
+  return std::nullopt;
+}
 
 //! Defaults are stock's.
 struct Config {
@@ -34,6 +50,12 @@ struct Config {
   double memory_recent_to_old = 30;        //!< seconds until unmanaged memory counts as old
   //! Expected work per thread that a rask worker may hold beyond its slots; 0: none.
   Duration prefetch = Duration::ms(2);
+  Automatic automatic = Automatic::batch;
+  // Memory-bounded admission; see admission.h.
+  double memory_budget = 0.6;              //!< of a worker's memory limit; 0: no admission at all
+  bool memory_learned = true;              //!< also without annotations, on rask workers
+  Duration memory_patience = Duration::ms(5000);  //!< how long waiting may be of no use
+  Duration memory_too_large_grace = Duration::ms(10'000);  //!< in which a larger worker may come
   std::uint32_t story_length = 100'000;    //!< transitions remembered
   std::uint64_t seed = 1;
 };

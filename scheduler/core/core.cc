@@ -3,11 +3,15 @@
 #include <algorithm>
 
 #include "scheduler/core/activation.h"
+#include "scheduler/core/admission.h"
+#include "scheduler/core/ahead.h"
 #include "scheduler/core/handlers.h"
 #include "scheduler/core/intake.h"
 #include "scheduler/core/replicas.h"
+#include "scheduler/core/shuffle.h"
 #include "scheduler/core/state.h"
 #include "scheduler/core/stealing.h"
+#include "scheduler/core/transitions.h"
 #include "scheduler/core/validate.h"
 
 namespace scheduler {
@@ -23,6 +27,7 @@ bool due(const State& state, std::optional<Duration>& last, Duration interval) {
 }
 
 void on_tick(State& state) {
+  recall_overdue(state);
   if (state.config.work_stealing &&
       due(state, state.last_balance, state.config.work_stealing_interval)) {
     balance(state);
@@ -32,6 +37,7 @@ void on_tick(State& state) {
     reduce_replicas(state);
   }
   check_no_workers_timeout(state);
+  check_too_large(state);
 }
 
 void on_turn(State& state, const Turn& turn) {
@@ -67,14 +73,21 @@ struct Dispatch {
   void operator()(const DataScattered& e) { on_scattered(state, e); }
   void operator()(const GraphOpened& e) { on_graph_opened(state, e); }
   void operator()(const GraphKeys& e) { on_graph_keys(state, e); }
+  void operator()(const GraphBarriers& e) { on_graph_barriers(state, e); }
   void operator()(const GraphRecords& e) { on_graph_records(state, e); }
   void operator()(const GraphWants& e) { on_graph_wants(state, e); }
   void operator()(const GraphCommitted& e) { on_graph_committed(state, e); }
   void operator()(const GraphDropped& e) { on_graph_dropped(state, e); }
+  void operator()(const ShuffleStarted& e) { on_shuffle_started(state, e); }
+  void operator()(const ShuffleJoined& e) { on_shuffle_joined(state, e); }
+  void operator()(const ShuffleRestarted& e) { on_shuffle_restarted(state, e); }
+  void operator()(const ShuffleTaskPinned& e) { on_shuffle_task_pinned(state, e); }
   void operator()(const RestrictionsSet& e) { on_restrictions(state, e); }
+  void operator()(const MemoryBudgetSet& e) { on_memory_budget(state, e); }
   void operator()(const ReplicasWanted& e) { on_replicas_wanted(state, e); }
   void operator()(const ReplicasUnwanted& e) { on_replicas_unwanted(state, e); }
   void operator()(const Restarted&) { on_restarted(state); }
+  void operator()(const ConfigChanged& e) { on_config_changed(state, e); }
   void operator()(const Turn& e) { on_turn(state, e); }
   void operator()(const Tick&) { on_tick(state); }
 };
@@ -130,6 +143,11 @@ void Core::step(const Event& event, std::string_view stimulus, Now now, Actions&
   const std::size_t first = out.size();
   begin_step(*state_, stimulus, now, out);
   std::visit(Dispatch{*state_}, event);
+  end_shuffles(*state_);
+  // Whatever happened may have made room for a task that waits for memory.
+  if (!state_->lanes.empty() || (!state_->queue.empty() && !state_->open.empty())) {
+    fill_slots(*state_);
+  }
   drop_outdated_errors(*state_, first);
   ask_for_turn(*state_);
   send_computes(*state_);

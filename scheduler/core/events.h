@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@
 #include "protocol/base/ids.h"
 #include "protocol/base/key.h"
 #include "protocol/base/payload.h"
+#include "scheduler/core/config.h"
+#include "scheduler/core/shuffle_data.h"
+#include "scheduler/core/spec_ref.h"
 
 namespace scheduler {
 
@@ -31,7 +35,6 @@ using protocol::Key;
 using protocol::KeyView;
 using protocol::PayloadRef;
 using protocol::RunId;
-using protocol::RunSpecRef;
 using protocol::Slice;
 using protocol::SubmissionId;
 using protocol::TaskId;
@@ -217,7 +220,11 @@ struct Annotations {
   std::uint32_t retries = 0;
   std::vector<Key> workers;          //!< names, addresses or hosts, as given
   bool allow_other_workers = false;
+  bool lazy = false;  //!< a rask worker reads its inputs one at a time
   Resources resources;
+  std::uint64_t memory = 0;          //!< bytes it needs while it runs and for its result; 0: not said
+  std::string io_device;             //!< what `io_concurrency` is a limit of
+  std::uint32_t io_concurrency = 0;  //!< most tasks of that device at once on a worker; 0: no limit
   PayloadRef raw;                    //!< the map for compute-task; null: empty
 };
 using AnnotationsRef = std::shared_ptr<const Annotations>;
@@ -250,7 +257,7 @@ struct GraphKeys {
 struct GraphTask {
   std::uint32_t key;                           //!< number of its key
   std::span<const std::uint32_t> dependencies; //!< numbers of keys
-  RunSpecRef spec;
+  SpecRef spec;
   AnnotationsRef annotations;                  //!< null: none
   std::int64_t priority = 0;                   //!< place in the graph's order
   bool data_producer = false;                  //!< root-ish whatever its group looks like
@@ -260,6 +267,17 @@ struct GraphTask {
 struct GraphRecords {
   SubmissionId submission;
   std::vector<GraphTask> tasks;
+};
+
+//! P2P barrier tasks among the keys; comes after the keys and before their records.
+struct GraphBarrier {
+  std::uint32_t key;  //!< number of its key
+  ShuffleSpecRef spec;
+};
+
+struct GraphBarriers {
+  SubmissionId submission;
+  std::vector<GraphBarrier> barriers;
 };
 
 struct GraphWants {
@@ -283,6 +301,38 @@ struct RestrictionsSet {  //!< set_restrictions
   std::vector<Key> workers;  //!< empty: unrestricted
 };
 
+struct MemoryBudgetSet {
+  double fraction;  //!< of workers' memory limits, which admission may fill
+  std::optional<Duration> patience = std::nullopt;  //!< see Config
+  std::optional<Duration> too_large_grace = std::nullopt;
+};
+
+// ---- P2P shuffles: what workers ask for by RPC; see shuffle.h ----
+
+//! A transfer task needs the run of its shuffle; the first one begins it.
+struct ShuffleStarted {
+  std::string_view shuffle;
+  KeyView transfer;
+  WorkerId worker;
+};
+
+struct ShuffleJoined {  //!< shuffle_get
+  std::string_view shuffle;
+  WorkerId worker;
+};
+
+struct ShuffleRestarted {  //!< its transfers belong to different runs
+  std::string_view shuffle;
+  std::uint64_t run;
+};
+
+struct ShuffleTaskPinned {  //!< shuffle_restrict_task: this output belongs on that worker
+  std::string_view shuffle;
+  std::uint64_t run;
+  KeyView key;
+  WorkerId worker;
+};
+
 struct ReplicasWanted {  //!< acquire-replicas: copy these keys to that worker
   WorkerId worker;
   std::span<const KeyView> keys;
@@ -294,6 +344,12 @@ struct ReplicasUnwanted {  //!< drop these replicas unless one is the last
 };
 
 struct Restarted {};  //!< forget every task; clients are told
+
+//! Switches that may change while the scheduler runs; what is not given stays.
+struct ConfigChanged {
+  std::optional<Automatic> automatic;
+  std::optional<Duration> prefetch;
+};
 
 //! More of the core's own queued work (see WantsTurn). Bounded by `budget` units.
 struct Turn {
@@ -309,7 +365,9 @@ using Event = std::variant<
     TaskRescheduled, StealAnswered,
     ClientAdded, ClientRemoved, KeysDesired, KeysReleased, KeysCancelled, KeyReported, KeysRetried,
     DataScattered,
-    GraphOpened, GraphKeys, GraphRecords, GraphWants, GraphCommitted, GraphDropped,
-    RestrictionsSet, ReplicasWanted, ReplicasUnwanted, Restarted, Turn, Tick>;
+    GraphOpened, GraphKeys, GraphBarriers, GraphRecords, GraphWants, GraphCommitted, GraphDropped,
+    ShuffleStarted, ShuffleJoined, ShuffleRestarted, ShuffleTaskPinned,
+    RestrictionsSet, MemoryBudgetSet, ReplicasWanted, ReplicasUnwanted, Restarted,
+    ConfigChanged, Turn, Tick>;
 
 }  // namespace scheduler

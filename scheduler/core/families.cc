@@ -53,6 +53,7 @@ TaskGroup& State::family_of(KeyView key) {
     if (!prefix) {
       prefix = std::make_unique<TaskPrefix>();
       prefix->name = prefix_name;
+      prefix->serial = ++prefixes_made_;
       for (const auto& [known, seconds] : config.default_task_durations) {
         if (known != prefix_name) continue;
         prefix->duration_average = seconds;
@@ -100,6 +101,7 @@ void State::leave_group(Task& task) {
   prefix.size -= group.size;
   prefix.duration_us -= group.duration_us;
   prefix.nbytes_total -= group.nbytes_total;
+  prefix.measured -= group.measured;
   for (const auto& [type, count] : group.types) {
     const auto found = prefix.types.find(type);
     if ((found->second -= count) == 0) prefix.types.erase(found);

@@ -31,17 +31,21 @@ struct TaskCollection {
   StateCounts states{};
   std::uint64_t size = 0;                                    //!< tasks ever, forgotten ones too
   std::int64_t nbytes_total = 0;
+  std::uint64_t measured = 0;                                //!< tasks whose bytes are in there
   std::int64_t duration_us = 0;                              //!< of all actions
   std::array<std::int64_t, kStartStopKinds> durations_us{};  //!< by StartStop::Kind
   absl::flat_hash_map<std::uint32_t, std::uint64_t> types;   //!< type -> tasks; State::type_name
 };
 
 struct TaskPrefix : TaskCollection {
+  std::uint64_t serial = 0;          //!< order of creation
   double duration_average = -1;      //!< seconds; < 0: unknown
   double max_exec_time = -1;         //!< longest time a task was seen running
   std::uint64_t suspicious = 0;
   StateCounts state_counts{};        //!< how often each state was entered
   std::vector<TaskGroup*> groups;
+  std::int64_t size_average = -1;    //!< bytes of a result, of late; < 0: unknown
+  std::uint64_t consumer_size = 0;   //!< of the results made from it, if it needs no input
   // Ledger of Occupancy: what processing tasks of this prefix are counted with.
   std::int64_t estimate_ns = 0;
   std::uint64_t processing = 0;

@@ -37,6 +37,7 @@ void on_cancelled(State& state, const KeysCancelled& cancelled);
 void on_reported(State& state, const KeyReported& reported);
 void on_retried(State& state, const KeysRetried& retried);
 void on_scattered(State& state, const DataScattered& scattered);
+void on_memory_budget(State& state, const MemoryBudgetSet& set);
 void on_restrictions(State& state, const RestrictionsSet& set);
 void on_restarted(State& state);
 //! Lets go of some wants of clients that left; true while there are more.

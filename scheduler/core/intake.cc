@@ -77,6 +77,12 @@ void link_all(State& state, TaskId id, const std::vector<TaskId>& dependencies) 
   }
 }
 
+void mark_barrier(State& state, const Submission& graph, TaskId id) {
+  if (graph.barriers.empty()) return;
+  const auto found = graph.barriers.find(id);
+  if (found != graph.barriers.end()) state.extra(state.tasks[id]).shuffle = found->second;
+}
+
 //! The staged task gets its record and belongs to the graph.
 void define(State& state, Submission& graph, const TaskRecord& record) {
   Task& task = state.tasks[record.task];
@@ -85,6 +91,7 @@ void define(State& state, Submission& graph, const TaskRecord& record) {
   task.data_producer = record.data_producer;
   task.actor = record.actor;
   annotate(state, graph, task, record.annotations);
+  mark_barrier(state, graph, record.task);
   prioritise(task, graph, record.order);
   link_all(state, record.task, record.dependencies);
   graph.sorted = graph.sorted && (graph.fresh.empty() || !(task.priority < graph.last_priority));
@@ -106,6 +113,7 @@ bool same_dependencies(State& state, const Task& task, const std::vector<TaskId>
 void give_spec(State& state, Submission& graph, const TaskRecord& record) {
   Task& task = state.tasks[record.task];
   task.spec = record.spec;
+  mark_barrier(state, graph, record.task);
   prioritise(task, graph, record.order);
   for (const TaskId input : record.dependencies) state.link(record.task, input);
 }
@@ -179,7 +187,7 @@ bool take_record(State& state, Submission& graph, const GraphTask& given) {
 bool complete(const State& state, const Submission& graph) {
   const auto known = [&](TaskId id) {
     const Task& task = state.tasks[id];
-    return state.visible(task) || (owned(task, graph) && task.spec != nullptr);
+    return state.visible(task) || (owned(task, graph) && task.spec);
   };
   return graph.unrecorded == 0 && std::all_of(graph.outside.begin(), graph.outside.end(), known) &&
          std::all_of(graph.wants.begin(), graph.wants.end(), known);
@@ -256,6 +264,15 @@ void on_graph_keys(State& state, const GraphKeys& keys) {
       if (made) state.extra(task).spelled = spelling->spelled;
       ++spelling;
     }
+  }
+}
+
+void on_graph_barriers(State& state, const GraphBarriers& barriers) {
+  Submission* graph = find_submission(state, barriers.submission);
+  if (graph == nullptr || graph->closed) return;
+  for (const GraphBarrier& barrier : barriers.barriers) {
+    if (barrier.key >= graph->keys.size() || !barrier.spec) continue;
+    graph->barriers[graph->keys[barrier.key]] = barrier.spec;
   }
 }
 

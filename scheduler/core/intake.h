@@ -21,6 +21,7 @@ namespace scheduler {
 
 void on_graph_opened(State& state, const GraphOpened& opened);
 void on_graph_keys(State& state, const GraphKeys& keys);
+void on_graph_barriers(State& state, const GraphBarriers& barriers);
 void on_graph_records(State& state, const GraphRecords& records);
 void on_graph_wants(State& state, const GraphWants& wants);
 void on_graph_committed(State& state, const GraphCommitted& committed);

@@ -99,9 +99,10 @@ void State::remove_replica(TaskId id, WorkerId holder_id) {
   for (std::size_t i = 0; i < task.who_has.size(); ++i) {
     if (task.who_has[i].worker != holder_id) continue;
     holder.nbytes -= size_of(task);
+    holder.freed += size_of(task);
     const std::uint32_t place = task.who_has[i].place;
     drop_from_has_what(*this, holder, place);
-    task.who_has.erase(task.who_has.begin() + static_cast<std::ptrdiff_t>(i));
+    task.who_has.erase(task.who_has.begin() + i);
     if (task.who_has.size() == 1) replicated.erase(id);
     return;
   }
@@ -113,6 +114,7 @@ void State::remove_all_replicas(TaskId id) {
   for (const Replica& replica : task.who_has) {
     Worker& holder = worker(replica.worker);
     holder.nbytes -= size_of(task);
+    holder.freed += size_of(task);
     drop_from_has_what(*this, holder, replica.place);
   }
   task.who_has.clear();
@@ -144,7 +146,7 @@ bool State::remove_want(ClientId client_id, TaskId id) {
     }
     wants.pop_back();
     if (wants.empty() && wants.capacity() > 4096) wants.shrink_to_fit();
-    task.who_wants.erase(task.who_wants.begin() + static_cast<std::ptrdiff_t>(i));
+    task.who_wants.erase(task.who_wants.begin() + i);
     return true;
   }
   return false;

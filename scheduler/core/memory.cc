@@ -1,6 +1,8 @@
 //! Results that appear: the way into the state memory.
 #include <algorithm>
 
+#include "scheduler/core/admission.h"
+#include "scheduler/core/ahead.h"
 #include "scheduler/core/assignment.h"
 #include "scheduler/core/stealing.h"
 #include "scheduler/core/transitions.h"
@@ -42,6 +44,7 @@ void to_memory(State& state, TaskId id, const TaskFinished& done) {
   TaskGroup& group = *task.group;
   for (const StartStop& span : done.startstops) state.add_duration(group, span);
   state.set_nbytes(task, done.nbytes);
+  learn_size(state, task);
   leave_processing(state, id);
   durations_known(state, *group.prefix);
 
@@ -66,15 +69,19 @@ void to_memory(State& state, TaskId id, const TaskFinished& done) {
 
 void appear_in_memory(State& state, TaskId id, const std::vector<WorkerId>& holders) {
   Task& task = state.tasks[id];
-  const WorkerId busy = task.processing_on;
+  const WorkerId busy = task.ahead_on.valid() ? task.ahead_on : task.processing_on;
+  const bool there = std::find(holders.begin(), holders.end(), busy) != holders.end();
+  if (task.ahead_on.valid()) {
+    const bool queued = task.state == TaskState::queued;
+    leave_ahead(state, id, !there);
+    if (queued) task.processing_place = state.queue.push(id);  // to leave it as any other
+  }
   switch (task.state) {
     case TaskState::memory: break;
     case TaskState::processing:
       // The worker may go on computing what is now superfluous, unless the data is on it.
-      if (leave_processing(state, id) &&
-          std::find(holders.begin(), holders.end(), busy) == holders.end()) {
-        state.emit(SendFree{busy, id});
-      }
+      unchain_after(state, id, busy);
+      if (leave_processing(state, id) && !there) state.emit(SendFree{busy, id});
       break;
     case TaskState::queued: leave_queue(state, id); break;
     case TaskState::no_worker: leave_unrunnable(state, id); break;

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "scheduler/core/state.h"
+#include "scheduler/core/admission.h"
 
 namespace scheduler {
 
@@ -40,6 +40,7 @@ void State::add_to_processing(TaskId id, Worker& on) {
     if (!tasks[edge.task].on(on.id)) fetch(on, edge.task);
   }
   if (const Resources* wanted = task.resources()) use_resources(on, *wanted, 1);
+  if (task.annotations && bounded(*this, task)) on.bounded.push_back(id);
 }
 
 void State::remove_from_processing(TaskId id, Worker& on) {
@@ -58,6 +59,7 @@ void State::remove_from_processing(TaskId id, Worker& on) {
   }
   for (const Edge& edge : task.dependencies) unfetch(on, edge.task);
   if (const Resources* wanted = task.resources()) use_resources(on, *wanted, -1);
+  if (task.annotations && !on.bounded.empty()) std::erase(on.bounded, id);
 }
 
 void State::set_long_running(Task& task, Worker& on) {
@@ -153,12 +155,6 @@ std::int64_t State::slots(const Worker& on) const {
          (static_cast<std::int64_t>(on.processing.size()) - on.long_running);
 }
 
-bool State::may_prefetch(const Worker& on, double seconds) const {
-  constexpr std::size_t kMost = 64;  // per thread: more would only lengthen what stealing undoes
-  return on.rask && seconds < config.prefetch.as_seconds() * on.nthreads &&
-         on.processing.size() < kMost * on.nthreads;
-}
-
 bool State::unoccupied(const Worker& on, double seconds, std::size_t processing) const {
   return processing < on.nthreads ||
          seconds < on.nthreads * (total_occupancy() / static_cast<double>(total_nthreads)) / 2;
@@ -177,7 +173,7 @@ void State::check_idle_saturated(Worker& on, double seconds) {
     const double average = total_occupancy() / static_cast<double>(total_nthreads);
     is_saturated = pending > 0.4 && pending > 1.9 * average;
   }
-  set_membership(on, is_idle, slots(on) > 0 || may_prefetch(on, seconds), is_saturated);
+  set_membership(on, is_idle, slots(on) > 0, is_saturated);
 }
 
 }  // namespace scheduler

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "protocol/base/key_token.h"
+#include "scheduler/core/admission.h"
 
 namespace scheduler {
 
@@ -130,13 +131,13 @@ bool is_rootish(const State& state, const Task& task) {
   return inputs < state.config.rootish_taskgroup_dependencies;
 }
 
-Worker* decide_worker_rootish_queuing_enabled(State& state) {
+Worker* decide_worker_rootish_queuing_enabled(State& state, const Task& task) {
   Worker* best = nullptr;
   double least = 0;
   state.open.for_each([&](std::uint32_t rank) {
     Worker& worker = state.worker(state.by_rank[rank]);
     const double load = static_cast<double>(worker.processing.size()) / worker.nthreads;
-    if (best != nullptr && !(load < least)) return;
+    if ((best != nullptr && !(load < least)) || !may_start(state, task, worker)) return;
     best = &worker;
     least = load;
   });

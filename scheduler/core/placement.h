@@ -16,8 +16,8 @@ namespace scheduler {
 
 bool is_rootish(const State& state, const Task& task);
 
-//! The least busy worker with a free slot; null: none, the task must queue.
-Worker* decide_worker_rootish_queuing_enabled(State& state);
+//! The least busy worker with a free slot that may start it; null: none, the task must queue.
+Worker* decide_worker_rootish_queuing_enabled(State& state, const Task& task);
 //! The worker of the task's siblings, for clusters without queueing; null: no worker runs.
 Worker* decide_worker_rootish_queuing_disabled(State& state, TaskId id);
 //! The worker where the task is expected to start soonest; null: none fits.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "scheduler/core/ahead.h"
 #include "scheduler/core/assignment.h"
 #include "scheduler/core/transitions.h"
 
@@ -37,7 +38,7 @@ void abandon_clients(State& state, TaskId id) {
 void become_ghost(State& state, TaskId id) {
   Task& task = state.tasks[id];
   state.set_state(task, S::staged);
-  task.spec = nullptr;
+  task.spec.reset();
   task.annotations = nullptr;
   task.extra = nullptr;
   task.has_lost_dependencies = false;
@@ -83,13 +84,16 @@ void abandon_dependents(State& state, Task& task) {
 
 void free_replicas(State& state, TaskId id) {
   for (const Replica& replica : state.tasks[id].who_has) {
-    if (state.has_worker(replica.worker)) state.emit(SendFree{replica.worker, id});
+    if (!state.has_worker(replica.worker)) continue;
+    input_leaves(state, state.tasks[id], replica.worker);
+    state.emit(SendFree{replica.worker, id});
   }
   state.remove_all_replicas(id);
 }
 
 void waiting_released(State& state, TaskId id) {
   Task& task = state.tasks[id];
+  if (task.ahead_on.valid()) leave_ahead(state, id);
   let_go_of_inputs(state, task);
   state.clear_waiting_on(task);
   state.set_state(task, S::released);
@@ -107,6 +111,7 @@ void ready_released(State& state, TaskId id) {
   if (task.state == S::processing) {
     const WorkerId worker = task.processing_on;
     if (task.actor) state.remove_actor(state.worker(worker), id);
+    unchain_after(state, id, worker);
     if (leave_processing(state, id)) state.emit(SendFree{worker, id});
   } else if (task.state == S::queued) {
     leave_queue(state, id);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "scheduler/core/ahead.h"
+
 namespace scheduler {
 
 namespace {
@@ -16,7 +18,8 @@ std::size_t places_needed(const State& state, const Task& task) {
   std::size_t unplaced = 0;
   for (const Edge& edge : task.dependents) {
     if (!edge.flag) continue;
-    const WorkerId at = state.tasks[edge.task].processing_on;
+    const Task& waiter = state.tasks[edge.task];
+    const WorkerId at = waiter.ahead_on.valid() ? waiter.ahead_on : waiter.processing_on;
     if (!at.valid()) {
       ++unplaced;
     } else if (std::find(places.begin(), places.end(), at) == places.end()) {
@@ -28,7 +31,8 @@ std::size_t places_needed(const State& state, const Task& task) {
 
 bool dependent_processing_on(const State& state, const Task& task, WorkerId worker) {
   return std::any_of(task.dependents.begin(), task.dependents.end(), [&](const Edge& edge) {
-    return edge.flag && state.tasks[edge.task].processing_on == worker;
+    const Task& waiter = state.tasks[edge.task];
+    return edge.flag && (waiter.processing_on == worker || waiter.ahead_on == worker);
   });
 }
 
@@ -61,6 +65,7 @@ WorkerId find_dropper(const State& state, const Task& task, const MemoryByRank& 
 }
 
 void ask_to_drop(State& state, TaskId id, WorkerId worker) {
+  input_leaves(state, state.tasks[id], worker);
   state.remove_replica(id, worker);
   state.emit(SendRemoveReplica{worker, Key{std::string(state.tasks[id].key().bytes)}});
 }

@@ -62,6 +62,9 @@ void State::set_state(Task& task, TaskState state) {
   story.add(task.key_ref, task.state, state, now.wall);
   if (task.state == TaskState::staged) task.submission = SubmissionId();
   task.state = state;
+  const bool over = state == TaskState::released || state == TaskState::erred ||
+                    state == TaskState::forgotten || state == TaskState::staged;
+  if (over && task.extra && task.extra->shuffle) shuffles.over.push_back(task.extra->shuffle);
 }
 
 TaskExtra& State::extra(Task& task) {
@@ -91,6 +94,10 @@ void State::set_nbytes(Task& task, std::uint64_t nbytes) {
   const std::int64_t known = task.nbytes >= 0 ? task.nbytes : 0;
   task.group->nbytes_total += size - known;
   task.group->prefix->nbytes_total += size - known;
+  if (task.nbytes < 0) {
+    ++task.group->measured;
+    ++task.group->prefix->measured;
+  }
   const std::uint64_t counted = size_of(task);
   for (const Replica& replica : task.who_has) {
     Worker& holder = worker(replica.worker);
@@ -111,12 +118,13 @@ void State::rank_workers() {
   by_rank = living;
   std::sort(by_rank.begin(), by_rank.end(),
             [this](WorkerId a, WorkerId b) { return worker(a).address < worker(b).address; });
-  for (WorkerSet* set : {&running, &idle, &open, &saturated}) set->resize(by_rank.size());
+  for (WorkerSet* set : {&running, &idle, &open, &saturated, &hungry}) set->resize(by_rank.size());
   for (std::uint32_t rank = 0; rank < by_rank.size(); ++rank) {
     Worker& ranked = worker(by_rank[rank]);
     ranked.rank = rank;
     running.set(rank, ranked.running());
     set_membership(ranked, ranked.idle, ranked.has_slot, ranked.saturated);
+    hungry.set(rank, ranked.hungry);
   }
 }
 
@@ -127,6 +135,11 @@ void State::set_membership(Worker& of, bool is_idle, bool has_slot, bool is_satu
   idle.set(of.rank, is_idle);
   open.set(of.rank, has_slot);
   saturated.set(of.rank, is_saturated);
+}
+
+void State::set_hungry(Worker& of, bool is_hungry) {
+  of.hungry = is_hungry;
+  hungry.set(of.rank, is_hungry);
 }
 
 }  // namespace scheduler

@@ -23,6 +23,7 @@
 #include "scheduler/core/actions.h"
 #include "scheduler/core/config.h"
 #include "scheduler/core/group.h"
+#include "scheduler/core/lanes.h"
 #include "scheduler/core/names.h"
 #include "scheduler/core/story.h"
 #include "scheduler/core/submission.h"
@@ -47,6 +48,13 @@ struct Unrunnable {
   Duration since;
 };
 
+//! What admission has done so far.
+struct MemoryCounts {
+  std::uint64_t delayed = 0;              //!< tasks that had to wait for memory
+  std::uint64_t started_over_budget = 0;  //!< because waiting would not have helped
+  std::uint64_t too_large = 0;            //!< tasks that erred because no worker could hold them
+};
+
 struct State {
   explicit State(Config config);
 
@@ -60,6 +68,7 @@ struct State {
   NameMap<WorkerId> aliases;  //!< canonical bytes of the worker's name
   NameMap<std::uint32_t> hosts;  //!< host -> living workers there
   WorkerSet running, idle, open, saturated;            //!< open: has a free slot
+  WorkerSet hungry;                                    //!< may be given tasks ahead
   std::vector<WorkerId> dead;                          //!< lost in this step
   std::vector<std::unique_ptr<Client>> clients;        //!< by id
   std::vector<ClientId> present;                       //!< clients in order of arrival
@@ -67,10 +76,13 @@ struct State {
   NameMap<std::shared_ptr<TaskGroup>> groups;
   NameMap<std::unique_ptr<TaskPrefix>> prefixes;
   TaskQueue queue;
+  Lanes lanes;                                         //!< bounded tasks that wait for memory
   std::map<std::uint32_t, Unrunnable> unrunnable;      //!< by ticket, so in order of arrival
   absl::flat_hash_set<TaskId> replicated;              //!< tasks with more than one replica
   std::map<SubmissionId, Submission> submissions;
   Thefts thefts;
+  Recalls recalls;
+  Shuffles shuffles;
   Story story;
 
   // ---- ledgers --------------------------------------------------------------------------------
@@ -81,11 +93,15 @@ struct State {
   std::uint64_t estimates_version = 0;  //!< grows when any prefix's estimate changes
   double bandwidth;
   std::uint64_t n_tasks = 0;            //!< assignments ever
+  std::size_t held = 0;                 //!< queued tasks that stand in a worker's `held`, not in `queue`
+  std::size_t chained = 0;              //!< over all workers
   std::uint64_t next_run = 0;
   double generation = 0;
   std::optional<Duration> last_generation;
   std::optional<Duration> no_workers_since;
+  std::optional<Duration> last_worker_added;
   std::uint32_t next_unrunnable = 0;
+  MemoryCounts memory_counts;
   std::uint32_t mark = 0;               //!< newest value of Task::mark
   std::optional<Duration> last_balance, last_reduction, last_timeout_check;
 
@@ -96,6 +112,7 @@ struct State {
   std::vector<SendCompute> computes;    //!< sent at the end of the step, if still true
   bool errors_reported = false;         //!< some ReportErred was emitted
   bool turn_wanted = false;             //!< a Turn has been asked for and is still to come
+  bool tick_wanted = false;             //!< so has a Tick
   std::deque<ClientId> leaving;         //!< clients whose wants are being let go
 
   // ---- read side ------------------------------------------------------------------------------
@@ -115,11 +132,10 @@ struct State {
   std::uint64_t size_of(const Task& task) const {   //!< nbytes, or the default if unknown
     return task.nbytes >= 0 ? static_cast<std::uint64_t>(task.nbytes) : config.default_data_size;
   }
+  //! Tasks in state queued, wherever they wait.
+  std::size_t queued() const { return queue.size() + held + lanes.size(); }
   //! Processing tasks the worker may still be given before it is full.
   std::int64_t slots(const Worker& worker) const;
-  //! A rask worker that holds less than `prefetch` of expected work: it may be given more, so that
-  //! it need not wait for us between short tasks. What it holds can be stolen like any other task.
-  bool may_prefetch(const Worker& worker, double occupancy) const;
   bool unoccupied(const Worker& worker, double occupancy, std::size_t processing) const;
   //! Its tasks in the order they arrived in memory.
   std::vector<TaskId> has_what_in_order(WorkerId worker) const;
@@ -164,6 +180,7 @@ struct State {
   void rank_workers();                       //!< after one came or went
   void check_idle_saturated(Worker& worker, double occupancy = -1);
   void set_membership(Worker& worker, bool idle, bool open, bool saturated);
+  void set_hungry(Worker& worker, bool hungry);
   void refresh_estimate(TaskPrefix& prefix); //!< its average or maximum changed
   void refresh_load(Worker& worker);
 
@@ -189,6 +206,7 @@ struct State {
   NameMap<std::uint32_t> type_ids_;
   std::string memo_head_;                  //!< start of the last string key; see family_of
   TaskGroup* memo_group_ = nullptr;
+  std::uint64_t prefixes_made_ = 0;
 };
 
 }  // namespace scheduler

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scheduler/core/admission.h"
+#include "scheduler/core/ahead.h"
 #include "scheduler/core/assignment.h"
 #include "scheduler/core/placement.h"
 #include "scheduler/core/transitions.h"
@@ -71,10 +73,12 @@ Worker* find_thief(State& state, const Task& task, const Workers& thieves) {
   const bool any_allowed =
       std::any_of(thieves.begin(), thieves.end(), [&](Worker* w) { return allowed(*w); });
   if (!any_allowed && !task.loose_restrictions) return nullptr;
+  const bool held = bounded(state, task) || is_rootish(state, task);
   Worker* best = nullptr;
   Objective least;
   for (Worker* worker : thieves) {
     if (any_allowed && !allowed(*worker)) continue;
+    if (held && !may_start(state, task, *worker)) continue;
     const Objective here{
         task.actor ? worker->actors.size() : 0,
         busy_seconds(state, *worker) / worker->nthreads + comm_cost(state, task, *worker),
@@ -209,7 +213,7 @@ void balance(State& state) {
 
 void on_steal_answered(State& state, const StealAnswered& answer) {
   const TaskId id = state.find(answer.key);
-  if (!id.valid()) return;
+  if (!id.valid() || on_recall_answered(state, id, answer)) return;
   const auto found = state.thefts.in_flight.find(id);
   if (found == state.thefts.in_flight.end() || found->second.id != answer.theft ||
       found->second.victim != answer.worker) {

@@ -1,11 +1,13 @@
 //! The last transitions of all tasks, to explain what happened to a key.
 //!
-//! A ring of fixed length: old entries make room for new ones. A stimulus is stored once per step.
+//! A ring of fixed length: old entries make room for new ones. A stimulus and its time are stored
+//! once per step.
 //!
 //! Answers to: distributed/scheduler.py, SchedulerState.transition_log and story().
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +35,8 @@ class Story {
     stored_ = false;
   }
   void add(const KeyRef& key, TaskState from, TaskState to, double wall);
+  //! The task stays in its state, and this is why. Shown in place of the stimulus.
+  void remark(const KeyRef& key, TaskState state, std::string_view why, double wall);
 
   //! Lines about any of these keys or stimuli, oldest first.
   std::vector<Line> about(const std::vector<KeyView>& keys,
@@ -40,21 +44,25 @@ class Story {
   std::uint64_t transitions() const { return total_; }  //!< ever
 
  private:
+  struct Stimulus {
+    std::string text;
+    double wall = 0;  //!< of its step
+  };
   struct Entry {
     KeyRef key;
-    double wall = 0;
     std::uint32_t stimulus = 0;
     TaskState from{};
     TaskState to{};
   };
 
   std::uint32_t length_;
-  std::vector<Entry> entries_;
-  std::vector<std::string> stimuli_;   //!< a ring of the same length
+  // Deques: they grow without a copy and without a hole of the size they had before.
+  std::deque<Entry> entries_;
+  std::deque<Stimulus> stimuli_;       //!< a ring of the same length
   std::uint64_t total_ = 0;
   std::uint64_t stimuli_total_ = 0;
   std::string_view stimulus_;
-  bool stored_ = false;
+  bool stored_ = false;                //!< the newest of `stimuli_` is `stimulus_`
 };
 
 }  // namespace scheduler

@@ -4,6 +4,8 @@
 //! else. Keys that others own are pinned so that their ids stay good. See intake.h.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -16,7 +18,7 @@ namespace scheduler {
 struct TaskRecord {
   TaskId task;
   std::vector<TaskId> dependencies;
-  RunSpecRef spec;
+  SpecRef spec;
   AnnotationsRef annotations;
   std::int64_t order = 0;
   bool data_producer = false;
@@ -41,6 +43,7 @@ struct Submission {
   std::vector<TaskId> revive;         //!< known, wanted and released: run again
   std::vector<TaskId> skipped;        //!< activated in vain so far: nobody needs them yet
   std::vector<TaskRecord> kept;       //!< records of tasks that somebody else made
+  absl::flat_hash_map<TaskId, ShuffleSpecRef> barriers;  //!< P2P barriers among its tasks
   std::uint64_t unrecorded = 0;       //!< fresh tasks without a record so far
   bool sorted = true;                 //!< `fresh` is in priority order
   Priority last_priority;             //!< of the newest in `fresh`

@@ -12,8 +12,6 @@
 //! Answers to: distributed/scheduler.py, TaskState.
 #pragma once
 
-#include <absl/container/inlined_vector.h>
-
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +21,7 @@
 #include <vector>
 
 #include "scheduler/core/events.h"
+#include "scheduler/core/few.h"
 #include "scheduler/core/key_ref.h"
 
 namespace scheduler {
@@ -59,7 +58,7 @@ struct Edge {
   std::uint32_t place : 31 = 0;  //!< index of this edge in the other end's list
   std::uint32_t flag : 1 = 0;
 };
-using Edges = absl::InlinedVector<Edge, 2>;
+using Edges = Few<Edge, 2>;
 
 //! A copy of the result on a worker.
 struct Replica {
@@ -67,20 +66,21 @@ struct Replica {
   std::uint32_t place;   //!< index in the worker's has_what
   std::uint32_t serial;  //!< order of arrival on that worker
 };
-using Replicas = absl::InlinedVector<Replica, 1>;
+using Replicas = Few<Replica, 1>;
 
 //! A client that wants the result.
 struct Want {
   ClientId client;
   std::uint32_t place;  //!< index in the client's wants
 };
-using Wants = absl::InlinedVector<Want, 2>;
+using Wants = Few<Want, 1>;
 
 //! Where a task may run; all empty means anywhere. Entries are resolved when the task is created.
 struct Restrictions {
   std::vector<std::string> workers;  //!< addresses; sorted
   std::vector<Key> hosts;            //!< host names, or names of workers not yet known; sorted
   Resources resources;
+  bool operator==(const Restrictions&) const = default;
 };
 using RestrictionsRef = std::shared_ptr<const Restrictions>;
 
@@ -93,11 +93,12 @@ struct OwnError {
     memory_limit,     //!< MemoryError: inputs larger than the worker
     no_valid_worker,  //!< NoValidWorkerError: restrictions not met within `timeout`
     no_worker,        //!< NoWorkerError: no running worker within `timeout`
+    memory_request,   //!< MemoryError: annotated to need more than the largest worker has
   };
   Kind kind = Kind::none;
   std::string worker;                  //!< address, where one is to blame
   std::uint32_t allowed_failures = 0;
-  std::uint64_t input_bytes = 0;
+  std::uint64_t input_bytes = 0;       //!< or, of a memory_request, what it asks for
   std::uint64_t memory_limit = 0;
   bool is_final = false;               //!< nothing depended on it (changes MemoryError's advice)
   double timeout = 0;                  //!< seconds
@@ -119,8 +120,10 @@ using TaskErrorRef = std::shared_ptr<const TaskError>;
 struct TaskExtra {
   std::string spelled;               //!< msgpack of the key as the client wrote it; empty: canonical
   RestrictionsRef restrictions;
+  ShuffleSpecRef shuffle;            //!< a P2P barrier: what it is the barrier of
   RestrictionsRef before_shuffle;    //!< restrictions to put back when the shuffle run ends
   bool shuffle_restricted = false;
+  std::uint32_t suspicious = 0;      //!< workers that died with it
   TaskErrorRef error;                //!< null: has not erred
   std::vector<WorkerId> erred_on;    //!< workers that still hold the failed task
 };
@@ -140,13 +143,16 @@ struct Task {
   bool long_running : 1 = false;
   bool compute_pending : 1 = false;      //!< assigned in this step; not yet told to the worker
   bool prioritised : 1 = false;          //!< `priority` has been set
+  bool lone : 1 = false;                 //!< a worker died that held it ahead: never ahead again
+  bool delayed : 1 = false;              //!< queued, and memory was found to hold it back
 
   Priority priority;
   Edges dependencies;
   Edges dependents;
   Wants who_wants;
   Replicas who_has;
-  RunSpecRef spec;                       //!< null: pure data
+  [[no_unique_address]] SpecRef spec;    //!< null: pure data
+  std::uint32_t mark = 0;                //!< scratch of graph walks
   AnnotationsRef annotations;            //!< null: none
   std::unique_ptr<TaskExtra> extra;      //!< null: none
   TaskGroup* group = nullptr;
@@ -154,15 +160,14 @@ struct Task {
   std::int64_t nbytes = -1;              //!< -1: unknown
 
   WorkerId processing_on;
+  WorkerId ahead_on;                     //!< queued or waiting, and already sent there; see ahead.h
   std::uint32_t processing_place = 0;    //!< in the worker's `processing`, or the ticket in a queue
-  std::uint32_t steal_place = 0;         //!< in the worker's `stealable` level
+  std::uint32_t steal_place = 0;         //!< in the worker's `stealable` level, or its lane
   std::uint32_t waiting_on = 0;          //!< dependencies with the flag
   std::uint32_t waiters = 0;             //!< dependents with the flag
   std::uint32_t pins = 0;                //!< open submissions that refer to it
   std::uint32_t retries = 0;
-  std::uint32_t suspicious = 0;          //!< workers that died with it
   std::uint32_t type = 0;                //!< see State::type_name; 0: none
-  std::uint32_t mark = 0;                //!< scratch of graph walks
   SubmissionId submission;               //!< the graph that staged it, while staged
 
   // ---- read side ----
@@ -177,6 +182,7 @@ struct Task {
     return restrictions() && !restrictions()->resources.empty() ? &restrictions()->resources
                                                                 : nullptr;
   }
+  std::uint32_t suspicious() const { return extra ? extra->suspicious : 0; }
   bool restricted() const { return restrictions() != nullptr; }
   bool needed() const { return waiters > 0 || !who_wants.empty() || pins > 0; }
   bool on(WorkerId worker) const {
@@ -186,5 +192,6 @@ struct Task {
     return false;
   }
 };
+static_assert(sizeof(Task) <= 216, "a million of these must fit");
 
 }  // namespace scheduler

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scheduler/core/ahead.h"
 #include "scheduler/core/assignment.h"
 #include "scheduler/core/handlers.h"
 #include "scheduler/core/stealing.h"
@@ -34,14 +35,25 @@ void free_old_result(State& state, const TaskFinished& done, TaskId id) {
     if (!edge.flag || state.tasks[edge.task].processing_on != done.worker) continue;
     recommend(state, edge.task, TaskState::released);
   }
+  input_leaves(state, state.tasks[id], done.worker);
   run_transitions(state);
   state.emit(SendFree{done.worker, id});
+}
+
+//! The worker ended a task, so it is alive and may soon need the next one.
+void note_progress(State& state, WorkerId id) {
+  Worker& worker = state.worker(id);
+  worker.last_progress = state.now.mono;
+  if (worker.rask) update_hunger(state, worker);
 }
 
 void add_replica_if_in_memory(State& state, WorkerId worker, KeyView key) {
   const TaskId id = state.find(key);
   if (id.valid() && state.tasks[id].state == TaskState::memory) {
     state.add_replica(id, worker);
+  } else if (id.valid() && state.worker(worker).rask &&
+             (state.tasks[id].processing_on == worker || state.tasks[id].ahead_on == worker)) {
+    // It fetched what it was then asked to compute, and will say so. Tasks chained to it use it.
   } else {
     state.emit(SendRemoveReplica{worker, copy_of(key)});
   }
@@ -53,6 +65,7 @@ void on_finished(State& state, const TaskFinished& done) {
   if (!state.has_worker(done.worker)) return;
   const TaskId id = state.find(done.key);
   if (!id.valid()) return state.emit(SendFreeUnknown{done.worker, copy_of(done.key)});
+  believe_begun(state, id, done.worker, done.run);
   switch (state.tasks[id].state) {
     case TaskState::staged:
     case TaskState::released:
@@ -79,6 +92,7 @@ void on_finished(State& state, const TaskFinished& done) {
       break;
     case TaskState::forgotten: break;
   }
+  note_progress(state, done.worker);
   run_transitions(state);
   fill_slots(state);
 }
@@ -86,8 +100,11 @@ void on_finished(State& state, const TaskFinished& done) {
 void on_erred(State& state, const TaskErred& erred) {
   if (!state.has_worker(erred.worker)) return;
   const TaskId id = state.find(erred.key);
-  if (!id.valid() || state.tasks[id].state != TaskState::processing) return;
+  if (!id.valid()) return;
+  believe_begun(state, id, erred.worker, erred.run);
+  note_progress(state, erred.worker);
   Task& task = state.tasks[id];
+  if (task.state != TaskState::processing) return fill_slots(state);
   if (task.run != erred.run || task.processing_on != erred.worker) {
     if (task.processing_on == erred.worker) recommend(state, id, TaskState::released);
   } else if (task.retries > 0) {
@@ -119,6 +136,7 @@ void on_replica_dropped(State& state, const ReplicaDropped& dropped) {
   Worker& worker = state.worker(dropped.worker);
   const bool was_actor = std::find(worker.actors.begin(), worker.actors.end(), id) !=
                          worker.actors.end();
+  input_leaves(state, state.tasks[id], dropped.worker);
   state.remove_replica(id, dropped.worker);
   if (was_actor) {  // other replicas are only references to it
     state.remove_actor(worker, id);
@@ -146,6 +164,7 @@ void on_seceded(State& state, const TaskSeceded& seceded) {
   if (!state.has_worker(seceded.worker)) return;
   const TaskId id = state.find(seceded.key);
   if (!id.valid()) return;
+  believe_begun(state, id, seceded.worker, seceded.run);
   Task& task = state.tasks[id];
   if (task.processing_on != seceded.worker || task.run != seceded.run || task.long_running) return;
   make_unstealable(state, id);
@@ -164,6 +183,7 @@ void on_seceded(State& state, const TaskSeceded& seceded) {
 
 void on_rescheduled(State& state, const TaskRescheduled& rescheduled) {
   const TaskId id = state.find(rescheduled.key);
+  if (id.valid()) believe_begun(state, id, rescheduled.worker, state.tasks[id].run);
   if (!id.valid() || state.tasks[id].processing_on != rescheduled.worker) return;
   recommend(state, id, TaskState::released);
   run_transitions(state);

@@ -7,7 +7,8 @@ namespace scheduler {
 bool TaskQueue::current(const Entry& entry) const {
   if (!tasks_.alive(entry.task)) return false;
   const Task& task = tasks_[entry.task];
-  return task.state == TaskState::queued && task.processing_place == entry.ticket;
+  return task.state == TaskState::queued && task.processing_place == entry.ticket &&
+         !task.ahead_on.valid();
 }
 
 bool TaskQueue::later(const HeapEntry& a, const HeapEntry& b) {
@@ -36,7 +37,7 @@ void TaskQueue::leave() {
   if (line_.size() + heap_.size() > 2 * size_ + 1024) drop_outdated();
 }
 
-TaskId TaskQueue::front() {
+TaskId TaskQueue::front() const {
   while (!line_.empty() && !current(line_.front())) line_.pop_front();
   while (!heap_.empty() && !current(heap_.front())) {
     std::pop_heap(heap_.begin(), heap_.end(), later);

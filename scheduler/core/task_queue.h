@@ -22,10 +22,10 @@ class TaskQueue {
 
   //! The caller has put the task in state `queued`; it keeps the ticket in processing_place.
   [[nodiscard]] std::uint32_t push(TaskId id);
-  //! The task left the state `queued` (it may be the front).
+  //! The task left the state `queued`, or went ahead to a worker (it may be the front).
   void leave();
   //! The first task; the queue must not be empty.
-  TaskId front();
+  TaskId front() const;
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   void clear();
@@ -55,8 +55,9 @@ class TaskQueue {
   void drop_outdated();
 
   const TaskTable& tasks_;
-  std::deque<Entry> line_;
-  std::vector<HeapEntry> heap_;  //!< its top runs first
+  // front() drops outdated entries on its way.
+  mutable std::deque<Entry> line_;
+  mutable std::vector<HeapEntry> heap_;  //!< its top runs first
   Priority last_;             //!< of the end of the line
   std::size_t size_ = 0;
   std::uint32_t next_ticket_ = 1;

@@ -43,7 +43,7 @@ std::pair<TaskId, bool> TaskTable::intern(KeyView key) {
   }
   const TaskId id = allocate();
   (*this)[id].key_ref = KeyRef(key);
-  shard_of_key.insert(Slot{wanted.hash, id});
+  shard_of_key.insert(Slot{half(wanted.hash), id});
   ++size_;
   return {id, true};
 }

@@ -69,24 +69,27 @@ class TaskTable {
     std::uint32_t free_head = kChunk;   //!< list of given-back slots, linked by Task::mark
   };
   struct Slot {
-    std::uint64_t hash;
+    std::uint32_t hash;  //!< half of it: the other half chose the shard
     TaskId id;
   };
   struct Probe {
     std::uint64_t hash;
     KeyView key;
   };
+  static std::uint32_t half(std::uint64_t hash) { return static_cast<std::uint32_t>(hash); }
   struct SlotHash {
     using is_transparent = void;
-    std::size_t operator()(const Slot& slot) const { return slot.hash; }
-    std::size_t operator()(const Probe& probe) const { return probe.hash; }
+    std::size_t operator()(const Slot& slot) const { return spread(slot.hash); }
+    std::size_t operator()(const Probe& probe) const { return spread(half(probe.hash)); }
+    //! The table looks at all 64 bits.
+    static std::size_t spread(std::uint32_t half) { return half * 0x9e3779b97f4a7c15ull; }
   };
   struct SlotEqual {
     using is_transparent = void;
     const TaskTable* table;
     bool operator()(const Slot& a, const Slot& b) const { return a.id == b.id; }
     bool operator()(const Slot& a, const Probe& b) const {
-      return a.hash == b.hash && (*table)[a.id].key() == b.key;
+      return a.hash == half(b.hash) && (*table)[a.id].key() == b.key;
     }
     bool operator()(const Probe& b, const Slot& a) const { return (*this)(a, b); }
   };

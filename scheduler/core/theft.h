@@ -22,4 +22,11 @@ struct Thefts {
   std::uint64_t next = 0;
 };
 
+//! Requests to give back a task that was handed ahead, not answered yet.
+struct Recall {
+  std::uint64_t id;  //!< drawn from Thefts::next
+  WorkerId worker;
+};
+using Recalls = absl::flat_hash_map<TaskId, Recall>;
+
 }  // namespace scheduler

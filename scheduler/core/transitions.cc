@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "scheduler/core/activation.h"
+#include "scheduler/core/admission.h"
+#include "scheduler/core/ahead.h"
 #include "scheduler/core/assignment.h"
 #include "scheduler/core/placement.h"
 #include "scheduler/core/release.h"
+#include "scheduler/core/shuffle.h"
 
 namespace scheduler {
 
@@ -42,12 +45,18 @@ void released_waiting(State& state, TaskId id) {
       state.set_waiter(input, state.other_end_of_dependency(edge), true);
     }
   }
-  if (task.waiting_on == 0) recommend(state, id, S::processing);
+  if (task.waiting_on == 0) return recommend(state, id, S::processing);
+  chain_onto(state, id);
 }
 
 void waiting_processing(State& state, TaskId id) {
   Task& task = state.tasks[id];
   if (task.waiting_on > 0) return;  // an input was lost after this was recommended
+  if (bounded(state, task)) return place_bounded(state, id);
+  if (task.ahead_on.valid()) {  // its worker has it already, and the inputs too
+    if (!task.restricted() && state.worker(task.ahead_on).running()) return promote(state, id);
+    leave_ahead(state, id);
+  }
   if (!is_rootish(state, task)) {
     Worker* worker = decide_worker_non_rootish(state, id);
     return worker != nullptr ? assign(state, id, *worker) : recommend(state, id, S::no_worker);
@@ -56,8 +65,8 @@ void waiting_processing(State& state, TaskId id) {
     Worker* worker = decide_worker_rootish_queuing_disabled(state, id);
     return worker != nullptr ? assign(state, id, *worker) : recommend(state, id, S::no_worker);
   }
-  Worker* worker = decide_worker_rootish_queuing_enabled(state);
-  return worker != nullptr ? assign(state, id, *worker) : recommend(state, id, S::queued);
+  Worker* worker = decide_worker_rootish_queuing_enabled(state, task);
+  return worker != nullptr ? start(state, id, *worker) : recommend(state, id, S::queued);
 }
 
 void waiting_no_worker(State& state, TaskId id) {
@@ -70,10 +79,12 @@ void waiting_no_worker(State& state, TaskId id) {
 void waiting_queued(State& state, TaskId id) {
   Task& task = state.tasks[id];
   state.set_state(task, S::queued);
+  if (bounded(state, task)) return state.lanes.push(id, task);
   task.processing_place = state.queue.push(id);
 }
 
 void no_worker_processing(State& state, TaskId id) {
+  if (bounded(state, state.tasks[id])) return place_unrunnable(state, id);
   if (Worker* worker = decide_worker_non_rootish(state, id)) {
     leave_unrunnable(state, id);
     assign(state, id, *worker);
@@ -81,9 +92,12 @@ void no_worker_processing(State& state, TaskId id) {
 }
 
 void queued_processing(State& state, TaskId id) {
-  if (Worker* worker = decide_worker_rootish_queuing_enabled(state)) {
+  if (bounded(state, state.tasks[id])) return;  // start_delayed knows whose turn it is
+  if (Worker* worker = decide_worker_rootish_queuing_enabled(state, state.tasks[id])) {
     leave_queue(state, id);
-    assign(state, id, *worker);
+    start(state, id, *worker);
+  } else {
+    note_delayed(state, id);
   }
 }
 
@@ -113,6 +127,7 @@ void ready_erred(State& state, TaskId id) {
     const WorkerId worker = task.processing_on;
     const auto& knows = task.extra->erred_on;
     if (task.actor) state.remove_actor(state.worker(worker), id);
+    unchain_after(state, id, worker);
     const bool told = leave_processing(state, id);
     // It errs because of an input, and the worker still means to run it.
     if (told && std::find(knows.begin(), knows.end(), worker) == knows.end()) {
@@ -261,12 +276,21 @@ void run_transitions(State& state) {
 }
 
 void fill_slots(State& state) {
+  promote_held(state);
   while (!state.queue.empty() && !state.open.empty()) {
     const TaskId id = state.queue.front();
+    if (!state.lanes.empty()) {
+      start_delayed(state, &state.tasks[id].priority);
+      if (state.open.empty() || state.queue.empty() || state.queue.front() != id) continue;
+    }
     transition(state, id, S::processing);
     run_transitions(state);
-    if (state.tasks[id].state == S::queued) return;
+    if (state.tasks[id].state == S::queued) break;
   }
+  start_delayed(state);
+  promote_held(state);
+  run_transitions(state);
+  send_ahead(state);
 }
 
 void to_erred(State& state, TaskId id, TaskErrorRef error, WorkerId where) {
@@ -274,6 +298,7 @@ void to_erred(State& state, TaskId id, TaskErrorRef error, WorkerId where) {
   TaskExtra& extra = state.extra(task);
   extra.error = std::move(error);
   if (where.valid()) extra.erred_on.push_back(where);
+  note_shuffle_failure(state, task);
   ready_erred(state, id);
 }
 

@@ -19,7 +19,7 @@ void run_transitions(State& state);
 //! One transition now, its consequences still recommended only.
 void transition(State& state, TaskId id, TaskState target);
 
-//! Gives queued tasks to workers as long as one has a free slot.
+//! Gives queued tasks to workers as long as one has a free slot, and some ahead of that.
 void fill_slots(State& state);
 
 //! processing -> memory on the worker that was asked.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scheduler/core/admission.h"
+
 namespace scheduler {
 
 namespace {
@@ -36,6 +38,7 @@ class Checker {
     subject_ = "scheduler";
     check_sums();
     check_pins();
+    check_shuffles();
     return std::move(broken_);
   }
 
@@ -105,7 +108,7 @@ class Checker {
         break;
       case S::waiting:
         expect(t.waiting_on > 0, "waiting for nothing");
-        expect(t.spec != nullptr, "waiting without a run spec");
+        expect(bool(t.spec), "waiting without a run spec");
         for (const Edge& edge : t.dependencies) {
           const Task& input = task(edge.task);
           expect(input.who_has.empty() == static_cast<bool>(edge.flag),
@@ -115,8 +118,13 @@ class Checker {
         break;
       case S::queued:
         check_ready(t);
-        expect(!t.restricted(), "queued with restrictions");
-        ++queued_;
+        if (bounded(state_, t)) {
+          expect(state_.lanes.contains(id, t), "a bounded task is queued but in no lane");
+          ++delayed_;
+        } else {
+          expect(!t.restricted(), "queued with restrictions");
+          ++queued_;
+        }
         break;
       case S::no_worker: {
         check_ready(t);
@@ -127,7 +135,7 @@ class Checker {
       }
       case S::processing:
         check_ready(t);
-        expect(t.spec != nullptr, "processing without a run spec");
+        expect(bool(t.spec), "processing without a run spec");
         break;
       case S::memory: expect(t.needed() || !t.spec, "in memory but not needed"); break;
       case S::erred:
@@ -142,7 +150,25 @@ class Checker {
     }
   }
 
+  //! Tasks handed ahead: in the right list of the right worker, and only there.
+  void check_ahead(TaskId id, const Task& t) {
+    if (!t.ahead_on.valid()) return;
+    expect(t.state == S::queued || t.state == S::waiting, "ahead but neither queued nor waiting");
+    expect(state_.has_worker(t.ahead_on), "ahead on a worker that is gone");
+    if (!state_.has_worker(t.ahead_on)) return;
+    const Worker& worker = state_.worker(t.ahead_on);
+    const auto& list = t.state == S::queued ? worker.held : worker.chained;
+    expect(worker.rask, "ahead on a stock worker");
+    expect(std::count(list.begin(), list.end(), id) == 1, "its worker does not list it as ahead");
+    for (const Edge& edge : t.dependencies) {
+      const Task& input = task(edge.task);
+      expect(input.on(worker.id) || input.processing_on == worker.id || input.ahead_on == worker.id,
+             "ahead without its inputs");
+    }
+  }
+
   void check_both_ends(TaskId id, const Task& t) {
+    check_ahead(id, t);
     if (t.processing_on.valid()) {
       expect(state_.has_worker(t.processing_on), "processing on a worker that is gone");
       if (state_.has_worker(t.processing_on)) {
@@ -212,6 +238,12 @@ class Checker {
         for (auto& [known, sum] : used) sum += known == name ? amount : 0;
       }
     }
+    held_ += w.held.size();
+    chained_ += w.chained.size();
+    for (const std::deque<TaskId>* list : {&w.held, &w.chained}) {
+      for (const TaskId id : *list) expect(task(id).ahead_on == w.id, "lists a task ahead elsewhere");
+    }
+    check_bounded(w);
     Wide compute = 0;
     expect(load.size() == w.load.size(), "load counts prefixes that are not processed");
     for (const auto& [prefix, entry] : w.load) {
@@ -234,6 +266,42 @@ class Checker {
     network_ += network;
   }
 
+  //! What is reserved is the sum over these, so each must be there once.
+  void check_bounded(const Worker& w) {
+    std::size_t count = 0;
+    for (const TaskId id : w.processing) count += bounded(state_, task(id));
+    expect(count == w.bounded.size(), "bounded tasks differ from processing");
+    for (std::size_t i = 0; i < w.bounded.size(); ++i) {
+      expect(state_.tasks.alive(w.bounded[i]) && task(w.bounded[i]).processing_on == w.id,
+             "reserves for a task that it does not process");
+      expect(std::count(w.bounded.begin(), w.bounded.end(), w.bounded[i]) == 1,
+             "reserves for a task twice");
+    }
+    expect(memory_use(state_, w).total() < 1ull << 62, "reserves less than nothing");
+  }
+
+  //! Tasks wait only for good reasons.
+  void check_waits() {
+    if (!state_.queue.empty()) {
+      const Task& front = task(state_.queue.front());
+      state_.open.for_each([&](std::uint32_t rank) {
+        expect(!may_start(state_, front, state_.worker(state_.by_rank[rank])),
+               "a task queues beside a free slot");
+      });
+    }
+    std::size_t waiting = 0;
+    std::size_t unrestricted = 0;
+    for (const auto& [number, lane] : state_.lanes.all()) {
+      waiting += lane.tasks.size();
+      std::uint64_t bytes = 0;
+      for (const Lane::Entry& entry : lane.tasks) bytes += task(entry.task).annotations->memory;
+      expect(bytes == lane.bytes, "a lane's bytes are not the sum of its tasks'");
+      unrestricted += !lane.restrictions;
+    }
+    expect(waiting == state_.lanes.size() && waiting == delayed_, "lanes differ from queued tasks");
+    expect(unrestricted <= 2, "two lanes for the same restrictions");
+  }
+
   void check_membership(const Worker& w) {
     expect(w.rank < state_.by_rank.size() && state_.by_rank[w.rank] == w.id, "rank is wrong");
     expect(state_.running.has(w.rank) == w.running(), "in running iff it runs");
@@ -243,15 +311,21 @@ class Checker {
     expect(w.running() || (!w.idle && !w.saturated && !w.has_slot), "does not run but is offered");
     expect(!(w.idle && w.saturated), "idle and saturated");
     const bool free = w.running() && state_.slots(w) > 0;
-    // A rask worker may also be offered for prefetch, which follows its estimates only loosely.
-    expect(w.has_slot == free || (w.rask && w.running() && w.has_slot),
-           "has_slot iff slots are left");
+    expect(w.has_slot == free, "has_slot iff slots are left");
+    expect(state_.hungry.has(w.rank) == w.hungry, "hungry differs from its flag");
+    expect(!w.hungry || (w.rask && w.running()), "hungry but cannot be fed");
   }
 
   void check_sums() {
-    expect(queued_ == state_.queue.size(), "queue size is not the number of queued tasks");
+    expect(queued_ == state_.queue.size() + state_.held, "queue size is not the number of queued tasks");
+    expect(held_ == state_.held && chained_ == state_.chained, "sums of tasks ahead differ");
+    for (const auto& [id, recall] : state_.recalls) {
+      expect(state_.tasks.alive(id) && task(id).state == S::queued &&
+                 task(id).ahead_on == recall.worker,
+             "a recall of a task that is not held");
+    }
     expect(unrunnable_ == state_.unrunnable.size(), "unrunnable is not the no-worker tasks");
-    expect(state_.queue.empty() || state_.open.empty(), "a task queues beside a free slot");
+    check_waits();
     expect(network_ == state_.total_network_bytes, "total_network_bytes differs");
     Wide compute = 0;
     for (const auto& [name, prefix] : state_.prefixes) {
@@ -284,12 +358,26 @@ class Checker {
     for (const auto& [id, rest] : pins_) expect(rest == 0, "pins differ from open submissions");
   }
 
+  void check_shuffles() {
+    expect(state_.shuffles.over.empty(), "a shuffle that is over was not ended");
+    expect(state_.shuffles.runs.size() == state_.shuffles.by_id.size(), "runs without a name");
+    for (const auto& [number, run] : state_.shuffles.runs) {
+      expect(state_.tasks.alive(run.barrier) && task(run.barrier).extra &&
+                 task(run.barrier).extra->shuffle == run.spec,
+             "a shuffle runs without its barrier");
+      for (const WorkerId id : run.participants) {
+        expect(state_.has_worker(id), "a shuffle runs with a lost worker");
+      }
+    }
+  }
+
   const State& state_;
   std::string subject_;
   std::vector<std::string> broken_;
   absl::flat_hash_map<const TaskGroup*, StateCounts> in_state_;
   absl::flat_hash_map<TaskId, std::int64_t> pins_;
-  std::size_t queued_ = 0, unrunnable_ = 0, wants_ = 0;
+  std::size_t held_ = 0, chained_ = 0;
+  std::size_t queued_ = 0, unrunnable_ = 0, wants_ = 0, delayed_ = 0;
   std::uint64_t network_ = 0;
 };
 

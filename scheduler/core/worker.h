@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,14 @@
 namespace scheduler {
 
 inline constexpr int kStealLevels = 15;
+
+//! How far tasks without annotations may pass the memory budget; see admission.h.
+struct Leeway {
+  std::uint32_t tasks = 1;          //!< that may run at once past the budget
+  bool used = false;                //!< one has, and none fitted since
+  std::uint64_t freed_before = 0;   //!< Worker::freed when the last one began
+  protocol::Duration since{};       //!< when the last one began, or one that fitted
+};
 
 struct Worker {
   WorkerId id;
@@ -37,15 +46,25 @@ struct Worker {
   bool idle = false;               //!< by occupancy
   bool has_slot = false;           //!< by number of tasks (Dask's idle_task_count)
   bool saturated = false;
+  bool hungry = false;             //!< rask, running, and holds little ahead
+  std::uint32_t ahead_target = 0;  //!< tasks it held ahead when last filled up
+  Duration last_progress;          //!< a task of it ended, or it was given its first one ahead
   Resources resources;             //!< supply
   Resources used_resources;        //!< by processing tasks
 
   std::vector<TaskId> has_what;
   std::vector<TaskId> processing;
   std::vector<TaskId> actors;
+  std::deque<TaskId> held;         //!< queued tasks it was sent ahead of their slots; oldest first
+  std::deque<TaskId> chained;      //!< waiting tasks it was sent ahead of inputs it will make
   std::uint32_t long_running = 0;  //!< processing tasks that have seceded
   std::uint64_t nbytes = 0;        //!< of has_what
   std::uint32_t next_serial = 0;   //!< for Replica::serial
+
+  // ---- admission (see admission.h) ----
+  std::vector<TaskId> bounded;     //!< processing tasks whose annotations bound them
+  std::uint64_t freed = 0;         //!< bytes of results that have left it, ever
+  Leeway leeway;
 
   // ---- from heartbeats ----
   std::uint64_t memory_rss = 0;

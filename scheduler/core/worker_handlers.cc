@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scheduler/core/ahead.h"
 #include "scheduler/core/assignment.h"
 #include "scheduler/core/handlers.h"
 #include "scheduler/core/placement.h"
@@ -16,7 +17,7 @@ namespace scheduler {
 namespace {
 
 void refresh_no_workers_since(State& state) {
-  if (!state.running.empty() || (state.queue.empty() && state.unrunnable.empty())) {
+  if (!state.running.empty() || (state.queued() == 0 && state.unrunnable.empty())) {
     state.no_workers_since.reset();
   } else if (!state.no_workers_since) {
     state.no_workers_since = state.now.mono;
@@ -42,6 +43,7 @@ void offer_unrunnable(State& state, const Worker& worker) {
 void start_using(State& state, Worker& worker) {
   state.running.set(worker.rank, true);
   state.check_idle_saturated(worker);
+  update_hunger(state, worker);
   offer_unrunnable(state, worker);
   fill_slots(state);
 }
@@ -49,6 +51,8 @@ void start_using(State& state, Worker& worker) {
 void stop_using(State& state, Worker& worker) {
   state.running.set(worker.rank, false);
   state.set_membership(worker, false, false, false);
+  recall_all(state, worker);
+  fill_slots(state);
 }
 
 void erase(std::vector<WorkerId>& from, WorkerId id) {
@@ -71,9 +75,9 @@ void strike_off(State& state, Worker& worker) {
 //! The task took this worker with it. True if that was once too often.
 bool killed_too_many(State& state, TaskId id, const Worker& worker) {
   Task& task = state.tasks[id];
-  ++task.suspicious;
+  const std::uint32_t suspicious = ++state.extra(task).suspicious;
   ++task.group->prefix->suspicious;
-  if (task.suspicious <= state.config.allowed_failures) return false;
+  if (suspicious <= state.config.allowed_failures) return false;
   auto error = std::make_shared<TaskError>();
   error->failed = task.key_ref;
   error->own.kind = OwnError::Kind::killed_worker;
@@ -151,6 +155,8 @@ void on_worker_added(State& state, const WorkerAdded& added) {
   ++state.hosts[worker.host];
   state.total_nthreads += worker.nthreads;
   state.total_memory += worker.memory_limit;
+  state.last_worker_added = state.now.mono;
+  worker.leeway.since = state.now.mono;
   state.rank_workers();
 }
 
@@ -171,6 +177,7 @@ void on_worker_lost(State& state, const WorkerLost& lost) {
   if (!state.has_worker(lost.worker)) return;
   Worker& worker = state.worker(lost.worker);
   strike_off(state, worker);
+  lose_ahead(state, worker, lost.expected);
   lose_processing(state, worker, lost.expected);
   lose_replicas(state, worker);
   run_transitions(state);
@@ -238,6 +245,9 @@ void check_no_workers_timeout(State& state) {
   if (state.no_workers_since && state.now.mono > *state.no_workers_since + limit) {
     std::vector<TaskId> queued;
     state.queue.for_each([&](TaskId id) { queued.push_back(id); });
+    for (const auto& [number, lane] : state.lanes.all()) {
+      for (const Lane::Entry& entry : lane.tasks) queued.push_back(entry.task);
+    }
     for (const TaskId id : queued) late.emplace_back(id, OwnError::Kind::no_worker);
   }
   for (const auto& [id, kind] : late) {

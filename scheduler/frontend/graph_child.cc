@@ -40,12 +40,13 @@ struct GraphChild::State final : LinkSocket::Owner, std::enable_shared_from_this
   bool exited = false;
   bool link_ended = false;
   bool gone = false;
+  bool condemned = false;  //!< ended by us: its words count no more
   std::string how;
   int open_handles = 0;
   std::shared_ptr<State> self;
 
   void on_message(Frames frames) override {
-    if (owner != nullptr) owner->on_message(*child, std::move(frames));
+    if (owner != nullptr && !condemned) owner->on_message(*child, std::move(frames));
   }
   void on_closed(Error reason) override;
   void on_exit(std::int64_t status, int signal);
@@ -53,6 +54,7 @@ struct GraphChild::State final : LinkSocket::Owner, std::enable_shared_from_this
   void read_output(uv_pipe_t& pipe);
   void close_handle(uv_handle_t* handle);
   void kill() {
+    condemned = true;
     if (!exited) uv_process_kill(&process, SIGKILL);
   }
 };
@@ -63,9 +65,9 @@ void GraphChild::State::on_closed(Error reason) {
     // Nothing useful can come from a child without a link. A broken stream is a lie of its own.
     if (reason.fault != Fault::closed) how = "its link broke: " + reason.text();
     if (reason.fault != Fault::closed) kill();
-    uv_timer_start(&last_words, [](uv_timer_t* timer) {
-      static_cast<State*>(timer->data)->kill();
-    }, kLastWordsMs, 0);
+    uv_timer_start(
+        &last_words, [](uv_timer_t* timer) { static_cast<State*>(timer->data)->kill(); },
+        kLastWordsMs, 0);
   }
   maybe_gone();
 }
@@ -74,11 +76,14 @@ void GraphChild::State::on_exit(std::int64_t status, int signal) {
   exited = true;
   if (how.empty()) how = manner_of_end(status, signal);
   close_handle(reinterpret_cast<uv_handle_t*>(&process));
-  uv_timer_start(&last_words, [](uv_timer_t* timer) {
-    auto keep = static_cast<State*>(timer->data)->shared_from_this();
-    keep->link_ended = true;
-    keep->maybe_gone();
-  }, kLastWordsMs, 0);
+  uv_timer_start(
+      &last_words,
+      [](uv_timer_t* timer) {
+        auto keep = static_cast<State*>(timer->data)->shared_from_this();
+        keep->link_ended = true;
+        keep->maybe_gone();
+      },
+      kLastWordsMs, 0);
   maybe_gone();
 }
 

@@ -40,7 +40,7 @@ class GraphChild {
 
   void send(protocol::OutMessage message, std::vector<Fd> fds);
   Fd take_fd();
-  //! Ends the process; on_gone follows.
+  //! Ends the process; on_gone follows. What it has said and nobody has read is not delivered.
   void kill();
 
   int pid() const;

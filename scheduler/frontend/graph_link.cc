@@ -218,7 +218,9 @@ void GraphLink::Impl::submit(Request request) {
   submission->order = request.order;
   submission->expr = std::move(request.expr);
   submission->annotations = std::move(request.annotations);
-  submission->wanted = Slice::copy_of(request.wanted);
+  submission->wanted = std::move(request.wanted);
+  submission->settings = std::move(request.settings);
+  submission->workers = request.workers;
   submissions_.add(std::move(submission));
   dispatch();
   if (!closed_ && uv_is_active(reinterpret_cast<uv_handle_t*>(&timer_)) == 0) schedule_tick();

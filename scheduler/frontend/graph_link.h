@@ -43,7 +43,9 @@ class GraphLink {
     PayloadRef expr;         //!< update-graph's expr_ser
     PayloadRef annotations;  //!< update-graph's annotations; null: none
     bool order = true;       //!< true: the client sent no internal_priority
-    ByteView wanted;         //!< msgpack array of the wanted keys; copied
+    protocol::Slice wanted;  //!< msgpack array of the wanted keys; best in shared memory if large
+    std::string settings;    //!< msgpack map of rask.configure's settings; empty: none
+    GraphWorkers workers;
   };
 
   class Sink {

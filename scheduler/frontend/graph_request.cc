@@ -70,6 +70,16 @@ void write_bundle(MessageWriter& writer, const PayloadRef& payload,
   }
 }
 
+void write_workers(MessageWriter& writer, const GraphWorkers& workers) {
+  writer.map(3);
+  writer.field("memory");
+  writer.uinteger(workers.memory);
+  writer.field("threads");
+  writer.uinteger(workers.threads);
+  writer.field("all-threads");
+  writer.uinteger(workers.all_threads);
+}
+
 //! The same payload with the frames that are in `request` now, so that their old memory can go.
 PayloadRef moved(const PayloadRef& payload, const GraphRequest& request, std::size_t first) {
   if (!out_of_line(payload)) return payload;
@@ -92,7 +102,7 @@ GraphRequest graph_request(GraphSubmission& submission) {
   const Slice wanted = frames.add(submission.wanted);
 
   MessageWriter writer;
-  writer.map(7);
+  writer.map(9);
   writer.field("op");
   writer.literal("graph");
   writer.field("id");
@@ -105,6 +115,10 @@ GraphRequest graph_request(GraphSubmission& submission) {
   writer.boolean(submission.order);
   writer.field("keys");
   writer.uinteger(keys);
+  writer.field("settings");
+  submission.settings.empty() ? writer.nil() : writer.raw(submission.settings);
+  writer.field("workers");
+  write_workers(writer, submission.workers);
   writer.field("fds");
   writer.array(static_cast<std::uint32_t>(frames.listed.size()));
   for (const auto& [number, length] : frames.listed) {

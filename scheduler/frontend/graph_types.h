@@ -17,16 +17,11 @@ struct GraphError {
   std::string traceback_text;
 };
 
-//! A P2P barrier task and what the scheduler must know of its spec (protocol.md §8.9).
-struct GraphBarrier {
-  enum class Kind : std::uint8_t { dataframe, array };
-  std::uint32_t key;                       //!< number of its key
-  Kind kind;
-  std::string id;                          //!< shuffle id
-  std::uint64_t npartitions = 0;           //!< dataframe: divisor of the partition -> worker map
-  std::vector<std::uint64_t> parts_out;    //!< dataframe: the output partitions
-  std::vector<std::uint32_t> chunks;       //!< array: number of new chunks per axis
-  RunSpecRef spec;                         //!< pickle of the spec alone (own, no tail) and buffers
+//! The workers there are while a graph is opened, for defaults that depend on them.
+struct GraphWorkers {
+  std::uint64_t memory = 0;  //!< the least memory limit of a worker that has one; 0: none
+  std::uint32_t threads = 0;      //!< the most of one worker
+  std::uint64_t all_threads = 0;  //!< of all
 };
 
 }  // namespace scheduler

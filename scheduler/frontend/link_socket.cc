@@ -79,6 +79,8 @@ void LinkSocket::State::watch() {
 
 void LinkSocket::State::on_ready(int status, int events) {
   auto keep = shared_from_this();
+  // libuv says EBADF for any error of the socket; there is one: the peer ended with something unread.
+  if (status == UV_EBADF) return fail(Error{Fault::closed, "by the peer"});
   if (status < 0) return fail(Error{Fault::io, uv_strerror(status)});
   if ((events & UV_WRITABLE) != 0) write_some();
   if (closed || (events & (UV_READABLE | UV_DISCONNECT)) == 0) return;

@@ -19,6 +19,9 @@ using protocol::Value;
 
 namespace {
 
+constexpr std::uint64_t kMemoryMax = 1ull << 60;       //!< bytes; sums of these must not overflow
+constexpr std::uint64_t kShuffleOutputsMax = 1 << 26;  //!< each also has a task in the graph
+
 Error broken(std::string where) { return Error{Fault::bad_type, std::move(where)}; }
 
 //! The map that compute-task carries. It is written into other messages as it is, so it must be
@@ -32,6 +35,15 @@ Result<PayloadRef> inline_map(ByteView packed) {
   auto payload = std::make_shared<Payload>();
   payload->header = Slice::copy_of(packed);
   return PayloadRef(std::move(payload));
+}
+
+//! Whether {"rask": {"lazy": number}} is among the annotations, and not that the task puts together
+//! what it reads ("joins").
+bool is_lazy(ByteView packed) {
+  protocol::Document document;
+  if (!document.parse(packed)) return false;
+  const Value told = document.root().find("rask");
+  return told.find("lazy").as_uint().has_value() && !told.find("joins").as_bool().value_or(false);
 }
 
 PayloadRef pickled_map(ByteView pickle) {
@@ -57,6 +69,59 @@ Result<Resources> resources_of(Value map) {
   }
   std::sort(resources.begin(), resources.end());
   return resources;
+}
+
+//! Both are optional: a graph process of another version may not know them.
+Status memory_bound(Value set, Annotations& out) {
+  if (const Value memory = set.find("memory"); memory.exists()) {
+    const auto bytes = memory.as_uint();
+    if (!bytes || *bytes > kMemoryMax) return broken("a need for memory");
+    out.memory = *bytes;
+  }
+  if (const Value io = set.find("io"); io.exists()) {
+    const auto device = io.find("device").as_str();
+    const auto concurrency = io.find("concurrency").as_uint();
+    if (!device || !concurrency) return broken("a limit of loads");
+    out.io_device = std::string(*device);
+    out.io_concurrency =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(*concurrency, 0xffffffff));
+  }
+  return protocol::Done{};
+}
+
+Status frame_outputs(Value value, ShuffleSpec& out) {
+  out.kind = ShuffleSpec::Kind::dataframe;
+  const auto npartitions = value.find("npartitions").as_uint();
+  if (!npartitions || *npartitions == 0 || *npartitions > kShuffleOutputsMax) {
+    return broken("a barrier's number of partitions");
+  }
+  out.npartitions = *npartitions;
+  for (Value part : value.find("parts_out").elements()) {
+    const auto number = part.as_uint();
+    if (!number) return broken("a partition");
+    out.parts_out.push_back(*number);
+  }
+  return protocol::Done{};
+}
+
+Status array_outputs(Value value, ShuffleSpec& out) {
+  out.kind = ShuffleSpec::Kind::array;
+  std::uint64_t product = 1;
+  for (Value axis : value.find("chunks").elements()) {
+    const auto count = axis.as_uint();
+    if (!count || *count == 0 || *count > kShuffleOutputsMax / product) {
+      return broken("a chunk count");
+    }
+    product *= *count;
+    out.chunks.push_back(static_cast<std::uint32_t>(*count));
+  }
+  return protocol::Done{};
+}
+
+Status shuffle_outputs(Value value, ShuffleSpec& out) {
+  if (value.find("kind").equals("dataframe")) return frame_outputs(value, out);
+  if (value.find("kind").equals("array")) return array_outputs(value, out);
+  return broken("a barrier of unknown kind");
 }
 
 }  // namespace
@@ -91,10 +156,12 @@ Result<AnnotationsRef> GraphDecoder::annotation_set(Value set) {
   auto resources = resources_of(set.find("resources"));
   if (!resources) return resources.error();
   annotations->resources = std::move(*resources);
+  if (auto memory = memory_bound(set, *annotations); !memory) return memory.error();
   if (const auto raw = set.find("raw").as_bin()) {
     auto map = inline_map(*raw);
     if (!map) return map.error();
     annotations->raw = std::move(*map);
+    annotations->lazy = is_lazy(annotations->raw->header.view());
   } else if (const auto pickle = set.find("pickled").as_bin()) {
     annotations->raw = pickled_map(*pickle);
   }
@@ -117,37 +184,13 @@ Result<GraphBarrier> GraphDecoder::barrier(Value value) const {
   const auto id = value.find("shuffle").as_str();
   const auto spec = value.find("spec").as_uint();
   if (!key || *key >= inside_ || !id || !spec || *spec >= blobs_.size()) return broken("a barrier");
-  GraphBarrier barrier;
-  barrier.key = static_cast<std::uint32_t>(*key);
-  barrier.id = std::string(*id);
-  auto run_spec = std::make_shared<protocol::RunSpec>();
-  run_spec->own = blobs_[*spec];
-  for (Value buffer : value.find("buffers").elements()) {
-    const auto number = buffer.as_uint();
-    if (!number || *number >= blobs_.size()) return broken("a barrier's buffer");
-    run_spec->buffers.push_back(blobs_[*number]);
-  }
-  barrier.spec = std::move(run_spec);
-  if (value.find("kind").equals("dataframe")) {
-    barrier.kind = GraphBarrier::Kind::dataframe;
-    const auto npartitions = value.find("npartitions").as_uint();
-    if (!npartitions || *npartitions == 0) return broken("a barrier without partitions");
-    barrier.npartitions = *npartitions;
-    for (Value part : value.find("parts_out").elements()) {
-      const auto number = part.as_uint();
-      if (!number) return broken("a partition");
-      barrier.parts_out.push_back(*number);
-    }
-    return barrier;
-  }
-  if (!value.find("kind").equals("array")) return broken("a barrier of unknown kind");
-  barrier.kind = GraphBarrier::Kind::array;
-  for (Value axis : value.find("chunks").elements()) {
-    const auto count = axis.as_uint();
-    if (!count || *count == 0 || *count > 0xffffffff) return broken("a chunk count");
-    barrier.chunks.push_back(static_cast<std::uint32_t>(*count));
-  }
-  return barrier;
+  auto shuffle = std::make_shared<ShuffleSpec>();
+  shuffle->id = std::string(*id);
+  auto pickle = std::make_shared<protocol::RunSpec>();
+  pickle->own = blobs_[*spec];
+  shuffle->pickle = std::move(pickle);
+  if (auto outputs = shuffle_outputs(value, *shuffle); !outputs) return outputs.error();
+  return GraphBarrier{static_cast<std::uint32_t>(*key), std::move(shuffle)};
 }
 
 }  // namespace scheduler

@@ -1,6 +1,9 @@
 //! See records.h.
 #include "scheduler/frontend/records.h"
 
+#include <absl/container/flat_hash_map.h>
+
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -140,6 +143,7 @@ Status GraphDecoder::check(const Columns& c) const {
   std::uint64_t own = 0;
   for (std::size_t i = 0; i < c.n; ++i) own += c.lengths[i];
   if (own != c.own.size()) return broken("own bytes that do not add up");
+  if (own > UINT32_MAX) return broken("a slice of more than 4 GiB");  // SpecBlock counts in 32 bits
   if (!all_below(c.dependencies, keys_total())) return broken("a dependency that is no key");
   if (!good_offsets(c.dependency_ends, c.n, c.dependencies.size())) {
     return broken("dependency offsets");
@@ -159,6 +163,36 @@ Status GraphDecoder::check(const Columns& c) const {
     return broken("tails");
   }
   return protocol::Done{};
+}
+
+//! The run specs of the slice. Blobs are numbered anew: the block keeps only those its tasks use.
+SpecRef GraphDecoder::spec_block(const Columns& c) const {
+  auto* block = new SpecBlock;
+  absl::flat_hash_map<std::uint32_t, std::uint32_t> numbers;
+  const auto number = [&](std::uint32_t blob) {
+    if (blob == kNone) return SpecBlock::kNoBlob;
+    const auto [found, made] = numbers.try_emplace(blob, block->blobs.size());
+    if (made) block->blobs.push_back(blobs_[blob]);
+    return found->second;
+  };
+  block->own = c.own;
+  block->ends.reserve(c.n);
+  std::uint32_t end = 0;
+  for (std::size_t i = 0; i < c.n; ++i) block->ends.push_back(end += c.lengths[i]);
+  if (c.tails.empty()) {
+    block->tail = number(c.tail);
+  } else {
+    block->tails.reserve(c.n);
+    for (std::size_t i = 0; i < c.n; ++i) block->tails.push_back(number(c.tails[i]));
+  }
+  if (!c.buffer_ends.empty()) {
+    block->buffers.reserve(c.buffers.size());
+    for (std::size_t b = 0; b < c.buffers.size(); ++b) block->buffers.push_back(number(c.buffers[b]));
+    block->buffer_ends.reserve(c.n);
+    for (std::size_t i = 1; i <= c.n; ++i) block->buffer_ends.push_back(c.buffer_ends[i]);
+  }
+  block->blobs.shrink_to_fit();
+  return SpecRef(block);
 }
 
 Result<std::vector<GraphTask>> GraphDecoder::records(Value header,
@@ -184,28 +218,16 @@ Result<std::vector<GraphTask>> GraphDecoder::records(Value header,
                   Column<std::uint32_t>(frames[9].view())};
   if (auto good = check(c); !good) return good.error();
 
-  // One block holds the run specs of the slice: they share their bytes, so they live together.
-  auto specs = std::make_shared<std::vector<protocol::RunSpec>>(c.n);
+  const SpecRef specs = spec_block(c);
   dependencies_.resize(c.dependencies.size());
   if (!dependencies_.empty()) {
     std::memcpy(dependencies_.data(), c.dependencies.bytes().data(), c.dependencies.bytes().size());
   }
   std::vector<GraphTask> tasks(c.n);
-  std::size_t at = 0;
   for (std::size_t i = 0; i < c.n; ++i) {
-    protocol::RunSpec& spec = (*specs)[i];
-    spec.own = c.own.sub(at, c.lengths[i]);
-    at += c.lengths[i];
-    const std::uint32_t tail_blob = c.tails.empty() ? c.tail : c.tails[i];
-    if (tail_blob != kNone) spec.tail = blobs_[tail_blob];
-    if (!c.buffer_ends.empty()) {
-      for (std::size_t b = c.buffer_ends[i]; b < c.buffer_ends[i + 1]; ++b) {
-        spec.buffers.push_back(blobs_[c.buffers[b]]);
-      }
-    }
     GraphTask& task = tasks[i];
     task.key = static_cast<std::uint32_t>(c.first + i);
-    task.spec = RunSpecRef(specs, &spec);
+    task.spec = specs.at(static_cast<std::uint32_t>(i));
     if (!c.dependency_ends.empty()) {
       const std::size_t begin = c.dependency_ends[i];
       task.dependencies = std::span<const std::uint32_t>(dependencies_)

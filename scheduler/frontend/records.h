@@ -45,6 +45,7 @@ class GraphDecoder {
   struct Columns;
 
   protocol::Status check(const Columns& columns) const;
+  SpecRef spec_block(const Columns& columns) const;
   protocol::Result<protocol::Slice> inside_request(protocol::Value ref) const;
   protocol::Result<AnnotationsRef> annotation_set(protocol::Value set);
   protocol::Result<GraphBarrier> barrier(protocol::Value value) const;

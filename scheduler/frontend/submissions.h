@@ -28,6 +28,8 @@ struct GraphSubmission {
   PayloadRef expr;
   PayloadRef annotations;
   protocol::Slice wanted;
+  std::string settings;  //!< msgpack map; empty: none
+  GraphWorkers workers;
   std::unique_ptr<GraphDecoder> decoder;  //!< once sent to a child
   bool opened = false;
   bool dropped = false;

@@ -9,10 +9,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <deque>
 #include <utility>
 
+#include "protocol/base/key_token.h"
 #include "protocol/wire/messages_client.h"
 #include "protocol/wire/messages_register.h"
+#include "protocol/wire/shared_memory.h"
 #include "scheduler/shell/rpc.h"
 #include "scheduler/shell/scatter.h"
 #include "scheduler/shell/server.h"
@@ -32,6 +36,18 @@ using protocol::Status;
 constexpr std::size_t kKeysSlice = 4096;
 // A stock client pays for each message, not for each op in it; stock waits as long.
 constexpr std::uint64_t kClientInterval = 2;  // ms
+constexpr std::uint64_t kClientIntervalMost = 16;  //!< the same under load
+
+//! A client that is gone may still have asked, behind its graph, that others keep the results (fire
+//! and forget). Words are looked for, not ops: to keep a graph in doubt costs less than to parse
+//! all that waits.
+bool may_be_wanted(const protocol::Frames& current, const std::deque<protocol::Frames>& unread) {
+  const auto desires = [](const protocol::Frames& frames) {
+    return !frames.empty() && frames[0].view().find(protocol::op_name(Op::client_desires_keys)) !=
+                                  std::string_view::npos;
+  };
+  return desires(current) || std::ranges::any_of(unread, desires);
+}
 
 //! Acts on the ops of one client, one at a time.
 class ClientReader {
@@ -44,10 +60,10 @@ class ClientReader {
     return op.kind == Op::update_graph || op.value.find("keys").elements().size() > kKeysSlice;
   }
   Status act(const Message& message, Value op, Op kind);
-  Async<Status> act_slowly(StreamReader::Op op);
+  Async<Status> act_slowly(StreamReader::Op op, StreamReader& stream);
 
  private:
-  Async<Status> on_update_graph(const Message& message, Value op, bool last);
+  Async<Status> on_update_graph(StreamReader::Op op, StreamReader& stream);
   Async<void> in_slices(std::span<const KeyView> keys, ClientId client, Op kind);
   void on_slice(std::span<const KeyView> keys, ClientId client, Op kind);
   Status on_keys(const Message& message, Value op, Op kind);
@@ -93,10 +109,8 @@ Status ClientReader::act(const Message& message, Value op, Op kind) {
   }
 }
 
-Async<Status> ClientReader::act_slowly(StreamReader::Op op) {
-  if (op.kind == Op::update_graph) {
-    co_return co_await on_update_graph(op.message, op.value, op.last);
-  }
+Async<Status> ClientReader::act_slowly(StreamReader::Op op, StreamReader& stream) {
+  if (op.kind == Op::update_graph) co_return co_await on_update_graph(op, stream);
   if (op.kind != Op::client_desires_keys && op.kind != Op::client_releases_keys) {
     co_return act(op.message, op.value, op.kind);
   }
@@ -113,22 +127,83 @@ Async<Status> ClientReader::act_slowly(StreamReader::Op op) {
   co_return Done{};
 }
 
-Async<Status> ClientReader::on_update_graph(const Message& message, Value op, bool last) {
+//! An update-graph and what it borrows.
+struct TakenGraph {
   protocol::UpdateGraph graph;
+  protocol::Slice wanted;    //!< msgpack array of graph.keys
+  std::string stimulus;
+  Key submitting_task;
+  bool detached = false;     //!< nothing in `graph` borrows from the message any more
+
+  //! `share`: in memory that a graph process can map.
+  Status read(const Message& message, Value op, bool share);
+
+ private:
+  void detach(bool share);
+};
+
+Status TakenGraph::read(const Message& message, Value op, bool share) {
+  if (auto done = protocol::read(message, op, graph); !done) return done;
+  const ByteView from = message.document().bytes();
+  const auto as_it_came = [&](KeyView key) {
+    return key.bytes.data() >= from.data() && key.bytes.data() < from.data() + from.size();
+  };
+  detached = graph.priorities.empty() && graph.actor_keys.empty() &&
+             std::all_of(graph.keys.begin(), graph.keys.end(), as_it_came);
+  if (detached) {
+    detach(share);
+  } else {
+    const Value keys = op.find("keys");
+    wanted = protocol::Slice::copy_of((keys.is_map() ? keys.find("as-list") : keys).raw());
+  }
+  return Done{};
+}
+
+//! The keys of a million tasks stand twice in the message and each is a node of its tape: once
+//! they point into `wanted`, all of that can go before the tasks come.
+void TakenGraph::detach(bool share) {
+  std::string bytes;
+  protocol::append_array_header(bytes, static_cast<std::uint32_t>(graph.keys.size()));
+  std::size_t at = bytes.size();
+  std::size_t size = at;
+  for (const KeyView key : graph.keys) size += key.bytes.size();
+  protocol::SharedBuffer shared;
+  share = share && shared.resize(size);
+  bytes.resize(share ? at : size);
+  char* const to = share ? shared.data() : bytes.data();
+  if (share) std::memcpy(to, bytes.data(), at);
+  for (KeyView& key : graph.keys) {
+    std::memcpy(to + at, key.bytes.data(), key.bytes.size());
+    at += key.bytes.size();
+  }
+  wanted = share ? shared.finish() : protocol::Slice::own(std::move(bytes));
+  at = size;  // from the end: each key's place follows from its length
+  for (auto key = graph.keys.rbegin(); key != graph.keys.rend(); ++key) {
+    at -= key->bytes.size();
+    key->bytes = wanted.view().substr(at, key->bytes.size());
+  }
+  stimulus = graph.stimulus_id;
+  graph.stimulus_id = stimulus;
+  submitting_task.bytes = graph.submitting_task.bytes;
+  graph.submitting_task = submitting_task.view();
+}
+
+Async<Status> ClientReader::on_update_graph(StreamReader::Op op, StreamReader& stream) {
+  const Message& message = op.message;
+  TakenGraph taken;
   Status read = Done{};
-  const auto work = [&] { read = protocol::read(message, op, graph); };
-  if (is_large(message)) {
+  const bool large = is_large(message);
+  const auto work = [&] { read = taken.read(message, op.value, large); };
+  if (large) {
     co_await offload(server_.loop, work);
   } else {
     work();
   }
   if (!read) co_return read;
-  const Value keys = op.find("keys");
-  const ByteView wanted = keys.is_map() ? keys.find("as-list").raw() : keys.raw();
-  const auto committed = server_.graphs.submit(client_, graph, wanted);
-  // Nobody will ask for the result if the client is gone and has said nothing more.
-  connection_->on_close([&server = server_, client = client_, connection = connection_.get(), last] {
-    if (last && !connection->has_message()) server.graphs.drop(client);
+  if (taken.detached) stream.forget_message();
+  const auto committed = server_.graphs.submit(client_, taken.graph, taken.wanted);
+  connection_->on_close([&server = server_, client = client_, connection = connection_.get(), &message] {
+    if (!may_be_wanted(message.frames(), connection->unread())) server.graphs.drop(client);
   });
   co_await committed;
   connection_->on_close(nullptr);
@@ -241,7 +316,7 @@ void send_stream_start(Server& server, ClientPeer& client) {
   protocol::write(out, protocol::StreamStart{warning, {}});
   client.connection->send(out.finish());
   client.stream.attach(client.connection);
-  client.stream.set_interval(server.loop, kClientInterval);
+  client.stream.set_interval(server.loop, kClientInterval, kClientIntervalMost);
 }
 
 }  // namespace
@@ -271,7 +346,7 @@ Async<Reply> rpc_register_client(Server& server, Request request) {
       }
       Status acted = Done{};
       if (reader.is_slow(*op)) {
-        acted = co_await reader.act_slowly(*op);
+        acted = co_await reader.act_slowly(*op, stream);
       } else {
         acted = reader.act(op->message, op->value, op->kind);
       }

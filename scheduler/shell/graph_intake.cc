@@ -11,6 +11,18 @@ namespace {
 
 constexpr std::size_t kWantsSlice = 4096;
 
+GraphWorkers workers_now(const Server& server) {
+  GraphWorkers workers;
+  for (const auto& [id, peer] : server.peers.workers()) {
+    workers.threads = std::max(workers.threads, peer->nthreads);
+    workers.all_threads += peer->nthreads;
+    if (peer->memory_limit > 0 && (workers.memory == 0 || peer->memory_limit < workers.memory)) {
+      workers.memory = peer->memory_limit;
+    }
+  }
+  return workers;
+}
+
 }  // namespace
 
 GraphIntake::GraphIntake(Server& server, std::string python)
@@ -29,7 +41,7 @@ void GraphIntake::close() {
 }
 
 protocol::Completer<bool> GraphIntake::submit(ClientId client, const protocol::UpdateGraph& graph,
-                                              ByteView wanted) {
+                                              Slice wanted) {
   const SubmissionId id(next_++);
   Submission& submission = submissions_[id];
   submission.client = client;
@@ -47,7 +59,9 @@ protocol::Completer<bool> GraphIntake::submit(ClientId client, const protocol::U
   request.expr = graph.expr;
   request.annotations = graph.annotations;
   request.order = !graph.has_priorities;
-  request.wanted = wanted;
+  request.wanted = std::move(wanted);
+  request.settings = server_.metadata.plain_map(protocol::string_key("rask-settings"));
+  request.workers = workers_now(server_);
   link_->submit(std::move(request));
   return submission.done;
 }
@@ -110,23 +124,43 @@ void GraphIntake::on_open(SubmissionId id, bool append, std::optional<std::uint6
 }
 
 std::int64_t GraphIntake::priority_of(Submission& submission, KeyView key) {
-  const auto& given = submission.graph->priorities;
+  const protocol::UpdateGraph& graph = *submission.graph;
+  const auto& given = graph.priorities;
   std::size_t& cursor = submission.priority_cursor;
   if (cursor < given.size() && given[cursor].first == key) return given[cursor++].second;
   if (submission.by_key.empty()) {
     for (const auto& [name, priority] : given) submission.by_key.emplace(name.bytes, priority);
+    for (std::size_t i = 0; graph.priorities_in_order && i < graph.keys.size(); ++i) {
+      submission.by_key.emplace(graph.keys[i].bytes, i);
+    }
   }
   const auto found = submission.by_key.find(key.bytes);
   return found == submission.by_key.end() ? 0 : found->second;
 }
 
+void GraphIntake::note_priorities(Submission& submission, std::span<const KeyView> keys,
+                                  bool outside) {
+  const std::vector<KeyView>& wanted = submission.graph->keys;
+  const std::uint64_t told = std::exchange(submission.keys_told, submission.keys_told + keys.size());
+  if (outside) return;  // they have no records
+  if (submission.as_numbered) {
+    const bool more = submission.graph->priorities_in_order && told + keys.size() <= wanted.size() &&
+                      std::equal(keys.begin(), keys.end(), wanted.begin() + static_cast<long>(told));
+    if (more) return;
+    submission.as_numbered = false;
+    for (std::uint64_t i = 0; i < told; ++i) {
+      submission.priorities.push_back(static_cast<std::int64_t>(i));
+    }
+  }
+  for (const KeyView key : keys) submission.priorities.push_back(priority_of(submission, key));
+}
+
 void GraphIntake::on_keys(SubmissionId id, std::span<const KeyView> keys, bool outside) {
   Submission* submission = find(id);
   if (submission == nullptr) return;
-  if (submission->graph->has_priorities || !submission->actor_keys.empty()) {
+  if (submission->graph->has_priorities) note_priorities(*submission, keys, outside);
+  if (!submission->actor_keys.empty()) {
     for (const KeyView key : keys) {
-      submission->priorities.push_back(
-          outside || !submission->graph->has_priorities ? 0 : priority_of(*submission, key));
       submission->actor.push_back(submission->actor_keys.contains(key.bytes));
     }
   }
@@ -153,19 +187,20 @@ void GraphIntake::on_records(SubmissionId id, std::vector<GraphTask> tasks) {
   Submission* submission = find(id);
   if (submission == nullptr) return;
   for (GraphTask& task : tasks) {
-    if (task.key >= submission->priorities.size()) continue;
-    if (submission->graph->has_priorities) task.priority = submission->priorities[task.key];
-    task.actor = task.actor || submission->actor[task.key];
+    if (submission->graph->has_priorities) {
+      task.priority = submission->as_numbered ? task.key : submission->priorities[task.key];
+    }
+    task.actor = task.actor || (!submission->actor.empty() && submission->actor[task.key]);
   }
   // As many wants as records, so that neither makes a turn long.
   send_wants(id, *submission, std::max(tasks.size(), std::size_t{1}));
   server_.step(GraphRecords{id, std::move(tasks)}, submission->stimulus);
 }
 
-void GraphIntake::on_barriers(SubmissionId, std::vector<GraphBarrier>) {
-  server_.log.once("shuffle-barrier",
-                   "A graph holds P2P shuffle barriers; P2P is not supported yet, see "
-                   "docs/COMPATIBILITY.md");
+void GraphIntake::on_barriers(SubmissionId id, std::vector<GraphBarrier> barriers) {
+  Submission* submission = find(id);
+  if (submission == nullptr) return;
+  server_.step(GraphBarriers{id, std::move(barriers)}, submission->stimulus);
 }
 
 void GraphIntake::on_commit(SubmissionId id) {

@@ -36,7 +36,7 @@ class GraphIntake final : public GraphLink::Sink {
   //! Completes when the graph is committed, has failed, or its client is gone. `graph` and what it
   //! borrows must stay until then. `wanted`: msgpack array of the wanted keys.
   protocol::Completer<bool> submit(ClientId client, const protocol::UpdateGraph& graph,
-                                   ByteView wanted);
+                                   protocol::Slice wanted);
   //! The client is gone: its graphs are forgotten.
   void drop(ClientId client);
   //! The cluster restarts: every open graph is forgotten.
@@ -70,9 +70,10 @@ class GraphIntake final : public GraphLink::Sink {
     protocol::Completer<bool> done;
     bool opened = false;
     std::size_t wants_sent = 0;
-    std::uint32_t keys_told = 0;
+    std::uint64_t keys_told = 0;
     // The client's priorities usually come in the order of the keys: walk both in step.
     std::size_t priority_cursor = 0;
+    bool as_numbered = true;  //!< so far the number of a key is its priority: none is stored
     std::vector<std::int64_t> priorities;                        //!< by number of key
     absl::flat_hash_map<std::string_view, std::int64_t> by_key;  //!< when the orders differ
     absl::flat_hash_set<std::string_view> actor_keys;
@@ -81,7 +82,8 @@ class GraphIntake final : public GraphLink::Sink {
 
   Submission* find(SubmissionId id);
   void send_wants(SubmissionId id, Submission& submission, std::size_t count);
-  std::int64_t priority_of(Submission& submission, KeyView key);
+  static std::int64_t priority_of(Submission& submission, KeyView key);
+  static void note_priorities(Submission& submission, std::span<const KeyView> keys, bool outside);
   void end(SubmissionId id);
   void report(const Submission& submission, std::string_view status);
 

@@ -2,6 +2,7 @@
 //!
 //! Answers to: distributed/cli/dask_scheduler.py, main.
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -39,10 +40,14 @@ class TemporaryFile {
   std::string path_;
 };
 
+// Ctrl-C and `docker compose down` reach workers too, at the same moment. A stock worker that is told
+// to close while its own signal closes it hangs, so those that leave by themselves get the time to.
+constexpr std::uint64_t kWorkersLeaveMs = 200;
+
 //! Ends the server on SIGINT and SIGTERM; a second signal is the user's impatience.
 class Signals {
  public:
-  Signals(protocol::Loop& loop, scheduler::Server& server) : server_(server) {
+  Signals(protocol::Loop& loop, scheduler::Server& server) : server_(server), grace_(loop) {
     for (auto& [handle, number] : handles_) {
       uv_signal_init(loop.uv(), &handle);
       handle.data = this;
@@ -63,14 +68,17 @@ class Signals {
 
  private:
   void on_signal(int number) {
-    if (server_.closing()) ::_exit(128 + number);
+    if (server_.closing() || grace_.active()) ::_exit(128 + number);
     server_.log.write(Log::Level::info, "distributed._signals",
                       fmt::format("Received signal {} ({})",
                                   number == SIGINT ? "SIGINT" : "SIGTERM", number));
-    server_.close(fmt::format("signal-{}", number));
+    const auto close = [this, number] { server_.close(fmt::format("signal-{}", number)); };
+    if (server_.peers.workers().empty()) return close();
+    grace_.start(kWorkersLeaveMs, 0, close);
   }
 
   scheduler::Server& server_;
+  protocol::Timer grace_;
   std::pair<uv_signal_t, int> handles_[2] = {{{}, SIGINT}, {{}, SIGTERM}};
 };
 
@@ -139,6 +147,8 @@ int serve(const Options& options, const protocol::Address& where, scheduler::Set
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  // What the thread pool parses is let go on the loop's thread: one arena, so that it is used again.
+  mallopt(M_ARENA_MAX, 1);
   const auto options = scheduler::parse_options({argv + 1, argv + argc});
   if (!options) return fail(options.error().where);
   if (options->show_help) {

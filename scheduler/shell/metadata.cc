@@ -81,4 +81,20 @@ std::optional<KeyView> Metadata::write(std::span<const KeyView> path,
   return std::nullopt;
 }
 
+std::string Metadata::plain_map(KeyView name) {
+  Node* node = root_->find(name);
+  if (node == nullptr || !node->open()) return {};
+  std::string entries;
+  std::uint32_t count = 0;
+  for (const auto& [key, child] : node->children) {
+    if (!child->value || child->value->kind != protocol::Payload::Kind::inline_value) continue;
+    entries += key.bytes;
+    entries += child->value->header.view();
+    ++count;
+  }
+  std::string map{'\xdf'};
+  for (int shift = 24; shift >= 0; shift -= 8) map += static_cast<char>(count >> shift);
+  return map + entries;
+}
+
 }  // namespace scheduler

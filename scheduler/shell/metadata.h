@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,10 @@ class Metadata {
   //! Writes what is there; if nothing is, answers with the first key that is missing.
   std::optional<protocol::KeyView> write(std::span<const protocol::KeyView> path,
                                          protocol::MessageWriter& out);
+
+  //! The map kept under one name, as msgpack, with those of its values that are plain; empty if
+  //! there is none.
+  std::string plain_map(protocol::KeyView name);
 
  private:
   //! A value as it came, or, once taken apart or made by a path, a map of nodes.

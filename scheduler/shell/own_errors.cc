@@ -36,6 +36,15 @@ std::string memory_error(KeyView failed, const OwnError& own) {
   return protocol::pickle_exception({"MemoryError", text});
 }
 
+std::string request_error(KeyView failed, const OwnError& own) {
+  return protocol::pickle_exception(
+      {"MemoryError",
+       fmt::format("Task {} is annotated to need {} of memory, but the largest worker, {}, has "
+                   "memory_limit set to {}.",
+                   protocol::key_repr(failed), format_bytes(own.input_bytes), own.worker,
+                   format_bytes(own.memory_limit))});
+}
+
 //! `task` is the one that failed if it is still there; its restrictions are shown.
 std::string no_valid_worker(const Task& task, KeyView failed, const OwnError& own) {
   std::vector<std::string> hosts;
@@ -58,6 +67,7 @@ std::string pickle_of(const Task& task, KeyView failed, const OwnError& own) {
     case OwnError::Kind::memory_limit: return memory_error(failed, own);
     case OwnError::Kind::no_valid_worker: return no_valid_worker(task, failed, own);
     case OwnError::Kind::no_worker: return protocol::pickle_no_worker(failed, own.timeout);
+    case OwnError::Kind::memory_request: return request_error(failed, own);
     case OwnError::Kind::none: break;
   }
   return protocol::pickle_exception({"RuntimeError", "the task failed for an unknown reason"});

@@ -19,6 +19,7 @@
 #include "protocol/base/time.h"
 #include "protocol/net/connection.h"
 #include "protocol/net/sender.h"
+#include "scheduler/shell/blobs.h"
 #include "scheduler/shell/versions.h"
 
 namespace scheduler {
@@ -42,7 +43,8 @@ struct WorkerPeer {
   std::optional<Packages> packages;
   double last_seen = 0;              //!< wall clock, shown to people
   protocol::Duration last_seen_mono; //!< decides
-  bool rask = false;
+  bool rask = false;                 //!< takes rask-compute
+  BlobBook blobs;                    //!< what it was sent of what tasks share
   protocol::Connection::Ref connection;
   protocol::StreamSender stream;
 };

@@ -131,6 +131,9 @@ Reply rpc_retry(Server&, const Request&);
 Reply rpc_set_restrictions(Server&, const Request&);
 Reply rpc_check_idle(Server&, const Request&);
 
+// rpc_memory.cc
+Reply rpc_rask_memory(Server&, const Request&);
+
 // rpc_data.cc
 Async<Reply> rpc_gather(Server&, Request);
 Async<Reply> rpc_scatter(Server&, Request);
@@ -142,6 +145,20 @@ Async<Reply> rpc_broadcast(Server&, Request);
 Async<Reply> rpc_proxy(Server&, Request);
 Async<Reply> rpc_call_stack(Server&, Request);
 Async<Reply> rpc_worker_logs(Server&, Request);
+
+// rpc_shuffle.cc
+Reply rpc_shuffle_get(Server&, const Request&);
+Reply rpc_shuffle_get_or_create(Server&, const Request&);
+Reply rpc_shuffle_restrict_task(Server&, const Request&);
+Async<Reply> rpc_shuffle_barrier(Server&, Request);
+
+// rpc_semaphores.cc
+Reply rpc_semaphore_register(Server&, const Request&);
+Async<Reply> rpc_semaphore_acquire(Server&, Request);
+Reply rpc_semaphore_release(Server&, const Request&);
+Reply rpc_semaphore_refresh_leases(Server&, const Request&);
+Reply rpc_semaphore_close(Server&, const Request&);
+Reply rpc_semaphore_value(Server&, const Request&);
 
 // rpc_events.cc
 Reply rpc_log_event(Server&, const Request&);

@@ -12,6 +12,49 @@ namespace {
 
 constexpr std::size_t kMetadataPathMax = 1000;
 
+//! Where `rask.configure` keeps its settings (python/rask/configure.py).
+constexpr std::string_view kSettings = "rask-settings";
+
+std::optional<Duration> seconds_of(Value value) {
+  const auto seconds = value.as_double();
+  return seconds && *seconds >= 0 ? std::optional(Duration::seconds(*seconds)) : std::nullopt;
+}
+
+//! Admission's numbers as they are set now.
+void memory_changed(Server& server) {
+  const Config& configured = server.settings.core;
+  MemoryBudgetSet now{configured.memory_budget, configured.memory_patience,
+                      configured.memory_too_large_grace};
+  const std::string map = server.metadata.plain_map(protocol::string_key(kSettings));
+  protocol::Document document;
+  if (!map.empty() && document.parse(map)) {
+    const Value set = document.root();
+    if (const auto part = set.find("memory.budget").as_double(); part && *part > 0) {
+      now.fraction = *part;
+    }
+    if (const auto found = seconds_of(set.find("memory.patience"))) now.patience = found;
+    if (const auto found = seconds_of(set.find("memory.too-large-grace"))) {
+      now.too_large_grace = found;
+    }
+  }
+  server.step(now, Server::stimulus("memory-budget"));
+}
+
+//! Tells the core its switches as they are now; those not set, or taken back, are as configured.
+void settings_changed(Server& server) {
+  ConfigChanged now{server.settings.core.automatic, server.settings.core.prefetch};
+  const std::string map = server.metadata.plain_map(protocol::string_key(kSettings));
+  protocol::Document document;
+  if (!map.empty() && document.parse(map)) {
+    const Value set = document.root();
+    if (const auto name = set.find("spliter.auto").as_str()) {
+      if (const auto known = parse_automatic(*name)) now.automatic = known;
+    }
+    if (const auto found = seconds_of(set.find("worker.prefetch"))) now.prefetch = found;
+  }
+  server.step(now, Server::stimulus("rask-settings"));
+}
+
 void write_events(MessageWriter& out, const Topics::Topic* topic) {
   const std::size_t count = topic ? topic->events.size() : 0;
   out.array(static_cast<std::uint32_t>(count));
@@ -73,6 +116,15 @@ Reply rpc_set_metadata(Server& server, const Request& request) {
     return Reply::raise({"IndexError", "a metadata path has between 1 and 1000 keys"});
   }
   server.metadata.set(call.keys, call.value);
+  if (call.keys.front() != protocol::string_key(kSettings).view()) return Reply::nil();
+  settings_changed(server);
+  // `rask_memory(budget=…)` holds until one of these is set.
+  const auto named = [&](std::string_view name) {
+    return call.keys.size() > 1 && call.keys[1] == protocol::string_key(name).view();
+  };
+  if (named("memory.budget") || named("memory.patience") || named("memory.too-large-grace")) {
+    memory_changed(server);
+  }
   return Reply::nil();
 }
 

@@ -8,6 +8,22 @@ namespace scheduler {
 
 using protocol::Op;
 
+namespace {
+
+Handler semaphore_handler(Op op) {
+  switch (op) {
+    case Op::semaphore_register: return {rpc_semaphore_register, nullptr};
+    case Op::semaphore_acquire: return {nullptr, rpc_semaphore_acquire};
+    case Op::semaphore_release: return {rpc_semaphore_release, nullptr};
+    case Op::semaphore_refresh_leases: return {rpc_semaphore_refresh_leases, nullptr};
+    case Op::semaphore_close: return {rpc_semaphore_close, nullptr};
+    case Op::semaphore_value: return {rpc_semaphore_value, nullptr};
+    default: return {};
+  }
+}
+
+}  // namespace
+
 Handler handler_of(Op op) {
   switch (op) {
     case Op::identity: return {rpc_identity, nullptr};
@@ -34,6 +50,7 @@ Handler handler_of(Op op) {
     case Op::get_task_status: return {rpc_get_task_status, nullptr};
     case Op::get_task_prefix_states: return {rpc_get_task_prefix_states, nullptr};
     case Op::get_story: return {rpc_get_story, nullptr};
+    case Op::rask_memory: return {rpc_rask_memory, nullptr};
     case Op::get_runspec: return {rpc_get_runspec, nullptr};
     case Op::get_error_cause: return {rpc_get_error_cause, nullptr};
     case Op::retry: return {rpc_retry, nullptr};
@@ -48,6 +65,11 @@ Handler handler_of(Op op) {
     case Op::proxy: return {nullptr, rpc_proxy};
     case Op::call_stack: return {nullptr, rpc_call_stack};
     case Op::worker_logs: return {nullptr, rpc_worker_logs};
+
+    case Op::shuffle_get: return {rpc_shuffle_get, nullptr};
+    case Op::shuffle_get_or_create: return {rpc_shuffle_get_or_create, nullptr};
+    case Op::shuffle_restrict_task: return {rpc_shuffle_restrict_task, nullptr};
+    case Op::shuffle_barrier: return {nullptr, rpc_shuffle_barrier};
 
     case Op::log_event_rpc: return {rpc_log_event, nullptr};
     case Op::events: return {rpc_events, nullptr};
@@ -66,12 +88,13 @@ Handler handler_of(Op op) {
     case Op::restart: return {nullptr, rpc_restart};
     case Op::restart_workers: return {nullptr, rpc_restart_workers};
     case Op::terminate: return {rpc_terminate, nullptr};
-    default: return {};
+    default: return semaphore_handler(op);
   }
 }
 
 bool known_but_missing(Op op) {
   switch (op) {
+    case Op::connection_stream:
     case Op::dump_state:
     case Op::profile:
     case Op::performance_report:
@@ -100,12 +123,6 @@ bool known_but_missing(Op op) {
     case Op::event_set:
     case Op::event_clear:
     case Op::event_is_set:
-    case Op::semaphore_register:
-    case Op::semaphore_acquire:
-    case Op::semaphore_release:
-    case Op::semaphore_close:
-    case Op::semaphore_refresh_leases:
-    case Op::semaphore_value:
     case Op::publish_list:
     case Op::publish_put:
     case Op::publish_get:
@@ -113,11 +130,7 @@ bool known_but_missing(Op op) {
     case Op::publish_wait_flush:
     case Op::amm_handler:
     case Op::memory_sampler_start:
-    case Op::memory_sampler_stop:
-    case Op::shuffle_barrier:
-    case Op::shuffle_get:
-    case Op::shuffle_get_or_create:
-    case Op::shuffle_restrict_task: return true;
+    case Op::memory_sampler_stop: return true;
     default: return false;
   }
 }

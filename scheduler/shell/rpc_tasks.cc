@@ -5,6 +5,8 @@
 #include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "scheduler/core/state.h"
 #include "scheduler/shell/rpc.h"
 #include "scheduler/shell/server.h"
@@ -39,6 +41,8 @@ Reply rpc_get_task_prefix_states(Server& server, const Request&) {
     for (const TaskState state : kShown) count += prefix->states[static_cast<std::size_t>(state)];
     if (count > 0) shown.push_back(prefix.get());
   }
+  std::sort(shown.begin(), shown.end(),
+            [](const TaskPrefix* a, const TaskPrefix* b) { return a->serial < b->serial; });
   return Reply::written([&](MessageWriter& out) {
     out.map(static_cast<std::uint32_t>(shown.size()));
     for (const TaskPrefix* prefix : shown) {
@@ -61,7 +65,9 @@ Reply rpc_get_story(Server& server, const Request& request) {
     if (key) keys.push_back(*key);
     if (const auto text = value.as_str()) stimuli.push_back(*text);
   }
-  const auto lines = server.core.state().story.about(keys, stimuli);
+  auto lines = server.core.state().story.about(keys, stimuli);
+  // A task that leaves the staging area is born; stock has no such change.
+  std::erase_if(lines, [](const Story::Line& line) { return line.from == TaskState::staged; });
   return Reply::written([&](MessageWriter& out) {
     out.array(static_cast<std::uint32_t>(lines.size()));
     for (const auto& line : lines) {
@@ -81,10 +87,10 @@ Reply rpc_get_runspec(Server& server, const Request& request) {
   if (!key) return Reply::raise(key.error());
   const auto id = server.core.find(*key);
   if (!id) return Reply::missing_key(*key);
-  const RunSpecRef& spec = server.core.task(*id).spec;
+  const SpecRef& spec = server.core.task(*id).spec;
   return Reply::written([&](MessageWriter& out) {
     if (spec) {
-      out.run_spec(*spec);
+      out.run_spec(spec.get());
     } else {
       out.nil();
     }

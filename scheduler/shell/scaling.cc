@@ -8,6 +8,19 @@
 
 namespace scheduler {
 
+namespace {
+
+//! Workers whose end would make a P2P shuffle begin again.
+absl::flat_hash_set<WorkerId> in_shuffles(const State& state) {
+  absl::flat_hash_set<WorkerId> out;
+  for (const auto& [number, run] : state.shuffles.runs) {
+    out.insert(run.participants.begin(), run.participants.end());
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<WorkerId> workers_to_close(const Core& core, Downscale wish) {
   const auto total_workers = static_cast<std::int64_t>(core.workers().size());
   if (wish.target && !wish.n) wish.n = total_workers - *wish.target;
@@ -17,6 +30,7 @@ std::vector<WorkerId> workers_to_close(const Core& core, Downscale wish) {
   }
   if (!wish.n && !wish.memory_ratio) wish.memory_ratio = 2;
 
+  const auto shuffling = in_shuffles(core.state());
   std::vector<const Worker*> idle;
   double limit = 0;
   double total = 0;
@@ -24,7 +38,7 @@ std::vector<WorkerId> workers_to_close(const Core& core, Downscale wish) {
   for (const WorkerId id : core.workers()) {
     const Worker& worker = core.worker(id);
     all_busy = all_busy && !worker.processing.empty();
-    if (worker.long_running > 0) continue;
+    if (worker.long_running > 0 || shuffling.contains(id)) continue;
     limit += static_cast<double>(worker.memory_limit);
     total += static_cast<double>(worker.nbytes);
     idle.push_back(&worker);
@@ -61,8 +75,14 @@ std::int64_t adaptive_target(const Core& core, double target_duration) {
     if (seen++ < 100) queued_occupancy += state.estimate(*core.task(id).group->prefix);
   };
   state.queue.for_each(count);
+  for (const WorkerId id : core.workers()) {
+    for (const TaskId held : core.worker(id).held) count(held);
+  }
+  for (const auto& [number, lane] : state.lanes.all()) {
+    for (const Lane::Entry& entry : lane.tasks) count(entry.task);
+  }
   for (const auto& [ticket, waiting] : state.unrunnable) count(waiting.task);
-  auto tasks_ready = static_cast<std::int64_t>(state.queue.size() + state.unrunnable.size());
+  auto tasks_ready = static_cast<std::int64_t>(state.queued() + state.unrunnable.size());
   if (tasks_ready > 100) queued_occupancy *= static_cast<double>(tasks_ready) / 100;
   auto cpu = static_cast<std::int64_t>(
       std::ceil((state.total_occupancy() + queued_occupancy) / target_duration));

@@ -2,9 +2,11 @@
 #include "scheduler/shell/server.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <uv.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "protocol/base/check.h"
@@ -17,6 +19,8 @@
 
 namespace scheduler {
 namespace {
+
+constexpr std::uint64_t kSoonMs = 5;  //!< until a tick that the core asks for
 
 std::string new_id() {
   unsigned char bytes[16];
@@ -58,7 +62,8 @@ Server::Server(protocol::Loop& the_loop, Log& the_log, Settings the_settings, st
       graphs(*this, std::move(python)),
       id(new_id()),
       started(wall_time()),
-      action_writer_(core, peers, log) {
+      action_writer_(core, peers, topics, log),
+      soon_(loop) {
   plugins.worker.set("shuffle", protocol::pickle_shuffle_worker_plugin());
   client_named("fire-and-forget");
 }
@@ -118,6 +123,9 @@ void Server::step(const Event& event, std::string_view stimulus) {
   core.step(event, stimulus, loop.now(), actions_);
   const bool more = action_writer_.write(actions_, stimulus);
   stepping_ = false;
+  if (action_writer_.tick_wanted() && !soon_.active()) {
+    soon_.start(kSoonMs, 0, [this] { tick(); });
+  }
   if (more && !turn_asked_) {
     turn_asked_ = true;
     loop.defer([this] {
@@ -129,6 +137,29 @@ void Server::step(const Event& event, std::string_view stimulus) {
 
 // ---- timers -------------------------------------------------------------------------------------
 
+namespace {
+
+//! When a large graph has gone, what it took goes back to the system. Its keys lie scattered among
+//! what is still in use, so the allocator would keep them.
+class MemoryReturn {
+ public:
+  void look(std::size_t tasks) {
+    const bool settled = std::exchange(before_, tasks) == tasks;
+    most_ = std::max(most_, tasks);
+    const std::size_t gone = most_ - tasks;
+    if (!settled || gone < kMany || gone < most_ / 4) return;
+    most_ = tasks;
+    malloc_trim(0);
+  }
+
+ private:
+  static constexpr std::size_t kMany = 5'000;  //!< fewer are not worth a walk over the heap
+  std::size_t before_ = 0;
+  std::size_t most_ = 0;  //!< since memory was returned
+};
+
+}  // namespace
+
 void Server::start_timers() {
   const auto every = [this](std::uint64_t ms, void (Server::*check)()) {
     timers_.push_back(std::make_unique<protocol::Timer>(loop));
@@ -138,7 +169,12 @@ void Server::start_timers() {
   every(1000, &Server::check_workers);
   every(250, &Server::check_idle);
   every(250, &Server::report_retried);
+  every(250, &Server::expire_leases);
   every(10'000, &Server::clean_topics);
+  timers_.push_back(std::make_unique<protocol::Timer>(loop));
+  timers_.back()->start(100, 100, [this, memory = std::make_shared<MemoryReturn>()] {
+    memory->look(core.state().tasks.size());
+  });
   // Each new record is worth a line, if it is one by far.
   loop.on_long_turn([this, record = protocol::Duration::ms(50)](protocol::Duration length) mutable {
     if (length.ns < record.ns + record.ns / 2) return;
@@ -148,6 +184,8 @@ void Server::start_timers() {
                           length.as_seconds()));
   });
 }
+
+void Server::expire_leases() { semaphores.expire(wall_time()); }
 
 void Server::tick() { step(Tick{}, "tick"); }
 
@@ -165,11 +203,12 @@ void Server::check_workers() {
                             worker->address));
   }
   if (!silent.empty()) restart_silent_workers(*this, silent);
+  action_writer_.forget_blobs();
 }
 
 double Server::idle_since() {
   const State& state = core.state();
-  bool busy = graphs.open() > 0 || !state.queue.empty() || !state.unrunnable.empty();
+  bool busy = graphs.open() > 0 || state.queued() > 0 || !state.unrunnable.empty();
   for (const WorkerId worker : core.workers()) busy = busy || !core.worker(worker).processing.empty();
   if (busy || state.story.transitions() != idle_at_transitions_) {
     idle_at_transitions_ = state.story.transitions();

@@ -25,6 +25,7 @@
 #include "scheduler/shell/metadata.h"
 #include "scheduler/shell/peers.h"
 #include "scheduler/shell/plugins.h"
+#include "scheduler/shell/semaphores.h"
 #include "scheduler/shell/settings.h"
 #include "scheduler/shell/topics.h"
 #include "scheduler/shell/translate_out.h"
@@ -88,6 +89,7 @@ class Server {
   Topics topics;
   Metadata metadata;
   Plugins plugins;
+  Semaphores semaphores;
   StatusWatchers watchers;
   protocol::RpcPool pool;
   GraphIntake graphs;
@@ -106,6 +108,7 @@ class Server {
   void check_idle();
   void clean_topics();
   void report_retried();
+  void expire_leases();
   void say_goodbye();
   void clean_topic_later(const std::string& topic);
   struct Losses;
@@ -119,6 +122,7 @@ class Server {
   bool closing_ = false;
   std::unique_ptr<protocol::Listener> listener_;
   std::vector<std::unique_ptr<protocol::Timer>> timers_;
+  protocol::Timer soon_;  //!< a tick the core asked for
   std::unordered_map<std::string, std::string> resolved_;    //!< host name -> IP
   std::deque<std::pair<double, std::string>> stale_topics_;  //!< when to forget which topic
   struct Retried {

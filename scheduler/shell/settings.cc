@@ -48,6 +48,13 @@ class Reader {
       failed_ = true;
     }
   }
+  void fraction(std::string_view key, double& out) {
+    if (match(key) && value_.as_bool() == false) {
+      out = 0;
+    } else {
+      real(key, out);
+    }
+  }
   void text(std::string_view key, std::string& out) {
     if (match(key)) out = value_.as_str().value_or("");
   }
@@ -55,6 +62,17 @@ class Reader {
     double seconds = out.as_seconds();
     real(key, seconds);
     out = protocol::Duration::seconds(seconds);
+  }
+  void automatic(std::string_view key, Automatic& out) {
+    if (!match(key)) return;
+    // YAML reads a bare `off` as false.
+    const bool none = value_.is_nil() || !value_.as_bool().value_or(true);
+    const std::string_view name = none ? "off" : value_.as_str().value_or("");
+    if (const auto known = parse_automatic(name)) {
+      out = *known;
+    } else {
+      failed_ = true;
+    }
   }
   bool match(std::string_view key) const { return key_ == key; }
   bool failed() const { return failed_; }
@@ -81,6 +99,10 @@ void read_core(Reader& entry, Config& core) {
                  core.active_memory_manager_interval);
   entry.real("distributed.scheduler.no-workers-timeout", core.no_workers_timeout);
   entry.duration("rask.worker.prefetch", core.prefetch);
+  entry.automatic("rask.spliter.auto", core.automatic);
+  entry.flag("rask.memory.learned", core.memory_learned);
+  entry.duration("rask.memory.patience", core.memory_patience);
+  entry.duration("rask.memory.too-large-grace", core.memory_too_large_grace);
   entry.real("distributed.worker.memory.recent-to-old-time", core.memory_recent_to_old);
   entry.integer("distributed.admin.low-level-log-length", core.story_length);
 }
@@ -101,6 +123,12 @@ void read_shell(Reader& entry, Settings& out) {
   entry.integer("distributed.admin.log-length", out.log_length);
 }
 
+//! Fractions of a worker's memory, or false.
+void read_memory(Reader& entry, double& target, double& budget) {
+  entry.fraction("distributed.worker.memory.target", target);
+  entry.fraction("rask.memory.budget", budget);
+}
+
 }  // namespace
 
 protocol::Result<Settings> parse_settings(protocol::ByteView msgpack) {
@@ -108,6 +136,7 @@ protocol::Result<Settings> parse_settings(protocol::ByteView msgpack) {
   if (auto parsed = document.parse(msgpack); !parsed) return parsed.error();
   Settings out;
   out.core.default_task_durations.clear();
+  double target = 0, budget = -1;
   for (const auto [name, value] : document.root().entries()) {
     // Environment variables spell keys with underscores; to dask.config both mean the same.
     std::string key(name.as_str().value_or(""));
@@ -115,6 +144,7 @@ protocol::Result<Settings> parse_settings(protocol::ByteView msgpack) {
     Reader entry(key, value);
     read_core(entry, out.core);
     read_shell(entry, out);
+    if (!value.is_nil()) read_memory(entry, target, budget);
     if (key.starts_with(kDurations)) {
       out.core.default_task_durations.emplace_back(key.substr(kDurations.size()),
                                                    value.as_double().value_or(0));
@@ -128,6 +158,9 @@ protocol::Result<Settings> parse_settings(protocol::ByteView msgpack) {
       return Error{Fault::bad_type, "configuration value of " + key};
     }
   }
+  // Workers spill beyond their target, so that is how far admission fills them by default.
+  if (target > 0) out.core.memory_budget = target;
+  if (budget >= 0) out.core.memory_budget = budget;
   return out;
 }
 

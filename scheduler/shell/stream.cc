@@ -26,6 +26,7 @@ protocol::Async<void> sleep(protocol::Loop& loop, double seconds) {
 
 protocol::Async<bool> StreamReader::next_message() {
   if (ended_) co_return false;
+  forget_message();
   auto frames = co_await connection_->read();
   if (!frames) {
     const bool orderly = frames.error().where == "by the peer" || server_.closing();
@@ -57,6 +58,11 @@ protocol::Async<bool> StreamReader::next_message() {
   co_return true;
 }
 
+void StreamReader::forget_message() {
+  if (left_ > 0 || message_.frames().empty()) return;
+  if (message_.frames()[0].size() >= kHeavyHeader) message_.clear();
+}
+
 std::optional<StreamReader::Op> StreamReader::next_op() {
   if (left_ == 0) return std::nullopt;
   const protocol::Value value(&message_.document(), at_);
@@ -81,7 +87,7 @@ std::optional<StreamReader::Op> StreamReader::next_op() {
     connection_->abort({Fault::closed, "by the peer"});
     return std::nullopt;
   }
-  return Op{message_, value, kind, left_ == 0};
+  return Op{message_, value, kind};
 }
 
 bool StreamReader::tired() {

@@ -23,6 +23,9 @@ class Server;
 //! Frame 0 of this size and more is parsed on the thread pool.
 inline constexpr std::size_t kLargeHeader = 1u << 20;
 
+//! A message whose frame 0 has this size is not kept for its memory to be used again.
+inline constexpr std::size_t kHeavyHeader = 256 * 1024;
+
 inline bool is_large(const protocol::Message& message) {
   return !message.frames().empty() && message.frames()[0].size() >= kLargeHeader;
 }
@@ -66,12 +69,14 @@ class StreamReader {
     const protocol::Message& message;  //!< until the next message is read
     protocol::Value value;
     protocol::Op kind;
-    bool last;  //!< no other op follows in this message
   };
   //! Waits for the next message; false at the end of the stream.
   protocol::Async<bool> next_message();
   //! The next op of the message; nothing if there is none left.
   std::optional<Op> next_op();
+  //! All that is still needed of this op has been copied: gives back the memory of its message,
+  //! if that is worth it and no other op follows in it.
+  void forget_message();
   //! This turn has lasted long enough: wait for the next one before the next op.
   bool tired();
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "protocol/wire/messages_dense.h"
 #include "scheduler/shell/server.h"
 
 namespace scheduler {
@@ -16,6 +17,8 @@ using protocol::Message;
 using protocol::Op;
 using protocol::Status;
 using protocol::Value;
+
+constexpr std::size_t kMostTypes = 4096;  //!< that one worker may number; it stops there itself
 
 constexpr std::pair<std::string_view, WorkerStatus> kStatuses[] = {
     {"init", WorkerStatus::init},
@@ -74,6 +77,7 @@ std::optional<WorkerStatus> parse_status(std::string_view name) {
 Status WorkerReader::act(const Message& message, Value op, Op kind) {
   switch (kind) {
     case Op::task_finished: return on_task_finished(message, op);
+    case Op::rask_finished: return on_dense_finished(message, op);
     case Op::task_erred: return on_task_erred(message, op);
     case Op::release_worker_data: return on_release_worker_data(message, op);
     case Op::add_keys: return on_add_keys(message, op);
@@ -108,6 +112,29 @@ Status WorkerReader::on_task_finished(const Message& message, Value op) {
   event.type_name = finished_.type_name;
   event.startstops = spans(finished_.startstops);
   server_.step(event, finished_.stimulus_id);
+  return Done{};
+}
+
+Status WorkerReader::on_dense_finished(const Message& message, Value op) {
+  protocol::DenseFinished in;
+  if (auto read = protocol::read(message, op, in); !read) return read;
+  if (!in.type_name.empty() && in.type == types_.size() + 1 && in.type <= kMostTypes) {
+    types_.push_back({Slice::copy_of(in.type_pickle), std::string(in.type_name)});
+  }
+  if (in.type == 0 || in.type > types_.size()) {
+    return Error{Fault::bad_type, "rask-finished: a class without a number"};
+  }
+  const NumberedType& type = types_[in.type - 1];
+  const StartStop span{StartStop::Kind::compute, in.start, in.stop};
+  TaskFinished event;
+  event.worker = worker_;
+  event.key = in.key;
+  event.run = RunId(in.run_id);
+  event.nbytes = in.nbytes;
+  event.type = type.pickle;
+  event.type_name = type.name;
+  event.startstops = {&span, 1};
+  server_.step(event, in.stimulus_id);
   return Done{};
 }
 

@@ -29,6 +29,7 @@ class WorkerReader {
 
  private:
   protocol::Status on_task_finished(const protocol::Message& message, protocol::Value op);
+  protocol::Status on_dense_finished(const protocol::Message& message, protocol::Value op);
   protocol::Status on_task_erred(const protocol::Message& message, protocol::Value op);
   protocol::Status on_release_worker_data(const protocol::Message& message, protocol::Value op);
   protocol::Status on_add_keys(const protocol::Message& message, protocol::Value op);
@@ -45,6 +46,11 @@ class WorkerReader {
   protocol::TaskFinished finished_;
   protocol::TaskErred erred_;
   std::vector<StartStop> spans_;
+  struct NumberedType {
+    Slice pickle;
+    std::string name;
+  };
+  std::vector<NumberedType> types_;  //!< of results, as a rask worker numbered them from 1
 };
 
 //! Dask's name of a worker status, and back.

@@ -12,7 +12,7 @@ namespace scheduler {
 
 bool ActionWriter::write(const Actions& actions, std::string_view stimulus) {
   stimulus_ = stimulus;
-  turn_wanted_ = false;
+  turn_wanted_ = tick_wanted_ = false;
   for (const Action& action : actions) {
     std::visit([this](const auto& one) { on(one); }, action);
   }
@@ -23,7 +23,7 @@ bool ActionWriter::write(const Actions& actions, std::string_view stimulus) {
 protocol::MessageWriter* ActionWriter::to(WorkerId id) {
   WorkerPeer* worker = peers_.find(id);
   if (worker == nullptr) return nullptr;
-  if (!pending_free_.empty()) write_pending(id);
+  if (!pending_free_.empty() || !pending_compute_.empty()) write_pending(id);
   return &worker->stream.op();
 }
 
@@ -39,7 +39,46 @@ void ActionWriter::add_holders(protocol::WhoHas& out, const Task& task) {
   for (const Replica& replica : task.who_has) out.add_address(core_.worker(replica.worker).address);
 }
 
+void ActionWriter::fill(protocol::DenseTask& out, const SendCompute& action, WorkerPeer& worker) {
+  const Task& task = core_.task(action.task);
+  out.key = KeyView{task.spelled_key()};
+  out.run_id = action.run.value;
+  out.priority = {task.priority.user, task.priority.generation,
+                  static_cast<double>(task.priority.order)};
+  protocol::RunSpec spec = task.spec.get();
+  out.tail = spec.tail.empty() ? 0 : worker.blobs.number(spec.tail, dense_.blobs);
+  out.own = std::move(spec.own);
+  out.buffers.clear();
+  for (const Slice& buffer : spec.buffers) {
+    const protocol::BlobNumber number = worker.blobs.number_if_shared(buffer, dense_.blobs);
+    out.buffers.push_back({number, number == 0 ? buffer : Slice()});
+  }
+  out.dependencies.clear();
+  for (const Edge& edge : task.dependencies) add_holders(out.dependencies, core_.task(edge.task));
+  out.resources.clear();
+  if (const Resources* resources = task.resources()) {
+    for (const auto& [name, amount] : *resources) out.resources.emplace_back(name, amount);
+  }
+  out.actor = task.actor;
+  out.annotations = task.annotations ? task.annotations->raw : nullptr;
+}
+
+void ActionWriter::write_computes(WorkerPeer& worker, const std::vector<SendCompute>& computes) {
+  dense_.blobs.clear();
+  if (dense_tasks_.size() < computes.size()) dense_tasks_.resize(computes.size());
+  for (std::size_t i = 0; i < computes.size(); ++i) fill(dense_tasks_[i], computes[i], worker);
+  dense_.tasks = static_cast<std::uint32_t>(computes.size());
+  dense_.stimulus_id = stimulus_;
+  protocol::MessageWriter& out = worker.stream.op();
+  protocol::write(out, dense_);
+  for (std::size_t i = 0; i < computes.size(); ++i) protocol::write(out, dense_tasks_[i]);
+}
+
 void ActionWriter::on(const SendCompute& action) {
+  if (const WorkerPeer* worker = peers_.find(action.worker); worker != nullptr && worker->rask) {
+    pending_compute_[action.worker].push_back(action);
+    return;
+  }
   protocol::MessageWriter* out = to(action.worker);
   if (out == nullptr) return;
   const Task& task = core_.task(action.task);
@@ -49,7 +88,8 @@ void ActionWriter::on(const SendCompute& action) {
                        static_cast<double>(task.priority.order)};
   compute_.dependencies.clear();
   for (const Edge& edge : task.dependencies) add_holders(compute_.dependencies, core_.task(edge.task));
-  compute_.spec = task.spec.get();
+  const protocol::RunSpec spec = task.spec.get();
+  compute_.spec = &spec;
   compute_.resources.clear();
   if (const Resources* resources = task.resources()) {
     for (const auto& [name, amount] : *resources) compute_.resources.emplace_back(name, amount);
@@ -63,18 +103,33 @@ void ActionWriter::on(const SendCompute& action) {
 void ActionWriter::free_later(WorkerId worker, KeyView key) { pending_free_[worker].push_back(key); }
 
 void ActionWriter::write_pending(WorkerId id) {
-  const auto found = pending_free_.find(id);
-  if (found == pending_free_.end()) return;
-  if (WorkerPeer* worker = peers_.find(id)) {
-    free_.keys.swap(found->second);
-    free_.stimulus_id = stimulus_;
-    protocol::write(worker->stream.op(), free_);
+  WorkerPeer* worker = peers_.find(id);
+  // Computes end a step, so what is to be freed came before them.
+  if (const auto found = pending_free_.find(id); found != pending_free_.end()) {
+    if (worker != nullptr) {
+      free_.keys.swap(found->second);
+      free_.stimulus_id = stimulus_;
+      protocol::write(worker->stream.op(), free_);
+    }
+    pending_free_.erase(found);
   }
-  pending_free_.erase(found);
+  if (const auto found = pending_compute_.find(id); found != pending_compute_.end()) {
+    if (worker != nullptr) write_computes(*worker, found->second);
+    pending_compute_.erase(found);
+  }
 }
 
 void ActionWriter::write_all_pending() {
   while (!pending_free_.empty()) write_pending(pending_free_.begin()->first);
+  while (!pending_compute_.empty()) write_pending(pending_compute_.begin()->first);
+}
+
+void ActionWriter::forget_blobs() {
+  for (const auto& [id, worker] : peers_.workers()) {
+    if (worker->blobs.size() == 0) continue;
+    protocol::ForgetBlobs gone{worker->blobs.sweep()};
+    if (!gone.numbers.empty()) protocol::write(worker->stream.op(), gone);
+  }
 }
 
 void ActionWriter::on(const SendFree& action) { free_later(action.worker, spelled(action.task)); }
@@ -110,6 +165,12 @@ void ActionWriter::on(const SendStealRequest& action) {
     // The worker echoes the stimulus; it carries the theft's id there and back.
     const std::string theft = fmt::format("steal-{}", action.theft);
     protocol::write(*out, protocol::StealRequest{spelled(action.task), theft});
+  }
+}
+
+void ActionWriter::on(const SendShuffleFail& action) {
+  if (auto* out = to(action.worker)) {
+    protocol::write(*out, protocol::ShuffleFail{action.shuffle, action.run, action.message});
   }
 }
 
@@ -168,6 +229,7 @@ void ActionWriter::on(const ReportRestart&) {
 // ---- to the shell -------------------------------------------------------------------------------
 
 void ActionWriter::on(const WantsTurn&) { turn_wanted_ = true; }
+void ActionWriter::on(const WantsTick&) { tick_wanted_ = true; }
 
 void ActionWriter::on(const Note& note) {
   const std::string key = protocol::key_repr(note.key);
@@ -185,7 +247,28 @@ void ActionWriter::on(const Note& note) {
       break;
     case Note::Kind::no_valid_worker:
       break;
+    case Note::Kind::shuffle_ended:
+      log_.warning(fmt::format("Shuffle {} deactivated due to stimulus '{}'",
+                               protocol::key_text(note.key), stimulus_));
+      break;
+    case Note::Kind::shuffle_restarted:
+      log_.warning(fmt::format("Shuffle of {} restarted due to stimulus '{}'",
+                               protocol::key_text(note.key), stimulus_));
+      break;
+    case Note::Kind::shuffle_failed: publish_shuffle_failure(protocol::key_text(note.key)); break;
   }
+}
+
+void ActionWriter::publish_shuffle_failure(std::string_view shuffle) {
+  topics_.publish({"p2p"}, [&](protocol::MessageWriter& out) {
+    out.map(3);
+    out.field("action");
+    out.str("p2p-failed");
+    out.field("shuffle");
+    out.str(shuffle);
+    out.field("stimulus");
+    out.str(stimulus_);
+  });
 }
 
 }  // namespace scheduler

@@ -11,13 +11,18 @@
 
 #include <string>
 
+#include "scheduler/frontend/binding/io_binding.h"
 #include "scheduler/frontend/binding/order_binding.h"
+#include "scheduler/frontend/binding/scheme_binding.h"
 
 namespace nb = nanobind;
 
 NB_MODULE(_graph, module) {
   module.doc() = "Native parts of rask's graph process.";
-  module.def("version", [] { return std::string(RASK_VERSION); },
-             "Version of rask this module was built from.");
+  module.def(
+      "version", [] { return std::string(RASK_VERSION); },
+      "Version of rask this module was built from.");
+  scheduler::binding::bind_io(module);
   scheduler::binding::bind_order(module);
+  scheduler::binding::bind_schemes(module);
 }

@@ -207,11 +207,12 @@ void LeafQueue::loaded(Node root) {
 void LeafQueue::push(std::uint32_t c, const Progress& progress) {
   while (next_[c] < classes_.offsets[c + 1] && progress[members_[next_[c]]].placed) ++next_[c];
   if (next_[c] == classes_.offsets[c + 1]) return;
-  touched_.push({missing_[c], rank_[members_[next_[c]]], c, ++version_[c]});
+  touched_.push({missing_[c], rank_[members_[next_[c]]], c, ++version_[c], turn_});
   ++operations_;
 }
 
 Node LeafQueue::next(const Progress& progress) {
+  ++turn_;
   for (std::uint32_t c : changes_) {
     changed_[c] = 0;
     push(c, progress);

@@ -2,7 +2,9 @@
 //!
 //! Leaves (tasks without dependents) that share inputs should be finished one after the other, so
 //! that what was loaded for one serves the next. The group tells how many roots a leaf still lacks;
-//! the queue gives the leaf that lacks fewest among those for which something is loaded already.
+//! the queue gives the leaf that lacks fewest among those for which something is loaded already,
+//! and among equals the one that came nearer last: it goes on where the walk is, whatever the
+//! numbers of the tasks.
 //!
 //! Leaves that need exactly the same roots form one class, so a graph in which everything needs
 //! everything costs no more than a tree. Where the pairs of root and class would still outgrow the
@@ -64,8 +66,10 @@ class LeafQueue {
     std::uint32_t rank;
     std::uint32_t leaf_class;
     std::uint32_t version;
+    std::uint32_t turn;                         // of the queue when the class last came nearer
     bool operator<(const Entry& other) const {  // std::priority_queue gives the greatest first
-      return missing != other.missing ? missing > other.missing : rank > other.rank;
+      if (missing != other.missing) return missing > other.missing;
+      return turn != other.turn ? turn < other.turn : rank > other.rank;
     }
   };
   //! Queues the class with its next leaf; an older entry of the class is void from now on.
@@ -82,6 +86,7 @@ class LeafQueue {
   std::vector<std::uint8_t> changed_;   // class is in changes_
   std::vector<std::uint32_t> changes_;
   std::priority_queue<Entry> touched_;
+  std::uint32_t turn_ = 0;  // counts calls of next
   std::uint64_t operations_ = 0;
 };
 

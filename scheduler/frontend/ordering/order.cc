@@ -16,6 +16,11 @@ namespace {
 // The width of the paper run that decides: wide enough for tasks to overtake each other.
 constexpr std::uint32_t kExecutors = 8;
 
+// Up to this many tasks and edges ties are broken both ways: where equals are many, the numbers of
+// the tasks (often in the order of some set of strings) decide over a few results more or less,
+// and on a small graph a few are much.
+constexpr std::size_t kSmallMax = 100'000;
+
 // Below this many tasks and edges all strategies are cheap.
 constexpr std::size_t kTangledMin = 500'000;
 
@@ -47,12 +52,8 @@ class Contest {
   }
 
   std::vector<Node> run() {
-    for (bool heavy : {false, true}) {
-      if (heavy && !leaves_differ()) break;
-      const bool rise_matters = enter({.heavy_leaf_first = heavy, .rise_max = 0});
-      if (tangled()) break;
-      if (rise_matters) enter({.heavy_leaf_first = heavy, .rise_max = -1});
-    }
+    enter_all(false);
+    if (graph_.size() + graph_.edges() <= kSmallMax) enter_all(true);
     return std::move(entries_[winner()]);
   }
 
@@ -63,6 +64,17 @@ class Contest {
   //! long and no strategy helps it much: one will do.
   bool tangled() const {
     return classes_.size() == 0 && graph_.size() + graph_.edges() > kTangledMin;
+  }
+
+  void enter_all(bool last_first) {
+    for (bool heavy : {false, true}) {
+      if (heavy && !leaves_differ()) break;
+      Strategy strategy{.heavy_leaf_first = heavy, .rise_max = 0, .last_first = last_first};
+      const bool rise_matters = enter(strategy);
+      if (tangled()) break;
+      strategy.rise_max = -1;
+      if (rise_matters) enter(strategy);
+    }
   }
 
   //! True if a smaller rise_max could give another sequence.

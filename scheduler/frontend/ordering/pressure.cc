@@ -13,7 +13,7 @@ class LeastFirst {
  public:
   explicit LeastFirst(std::size_t n) {
     do {
-      n = (n + 63) / 64;
+      n = std::max<std::size_t>(1, (n + 63) / 64);
       levels_.emplace_back(n, 0);
     } while (n > 1);
   }

@@ -12,7 +12,8 @@
 
 namespace scheduler::ordering {
 
-//! Most results held at one time; `sequence` holds every task once, dependencies first. Near linear.
+//! Most results held at one time; `sequence` holds every task once, dependencies first. Near
+//! linear.
 std::uint32_t rehearse(const Graph& graph, std::span<const Node> sequence, std::uint32_t executors);
 
 }  // namespace scheduler::ordering

@@ -21,6 +21,7 @@ std::vector<Node> Walk::preferred_leaves() const {
   for (Node t = 0; t < graph_.size(); ++t) {
     if (graph_.dependents(t).empty()) leaves.push_back(t);
   }
+  if (strategy_.last_first) std::reverse(leaves.begin(), leaves.end());
   std::stable_sort(leaves.begin(), leaves.end(), [this](Node a, Node b) {
     return strategy_.heavy_leaf_first ? effort_[a] > effort_[b] : effort_[a] < effort_[b];
   });
@@ -57,9 +58,10 @@ void Walk::demand(Node leaf) {
       if (!progress_[d].placed) demand_.push_back(d);
     }
     operations_ += graph_.dependencies(t).size();
-    // The last one is taken first: the heaviest, and among equals the first of the graph.
+    // The last one is taken first: the heaviest, and among equals the graph's first (or last).
     std::sort(demand_.begin() + first, demand_.end(), [this](Node a, Node b) {
-      return effort_[a] != effort_[b] ? effort_[a] < effort_[b] : a > b;
+      if (effort_[a] != effort_[b]) return effort_[a] < effort_[b];
+      return strategy_.last_first ? a < b : a > b;
     });
   }
 }

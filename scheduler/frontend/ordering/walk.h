@@ -22,6 +22,7 @@ namespace scheduler::ordering {
 struct Strategy {
   bool heavy_leaf_first;  //!< start with the leaf that has most work below it, or with the least
   int rise_max;  //!< harvest what leaves at most so many more results: 0, or -1 for real gains
+  bool last_first = false;  //!< among equals the last task of the graph goes first
 };
 
 class Walk {

@@ -1,0 +1,205 @@
+#include "scheduler/core/admission.h"
+
+#include <algorithm>
+
+#include "scheduler/core/assignment.h"
+
+namespace scheduler {
+
+namespace {
+
+constexpr std::size_t kLooks = 4096;   //!< at processing tasks of other workers
+constexpr std::size_t kConsumers = 8;  //!< inputs of a finished task that learn of its size
+constexpr std::uint32_t kMostLeeway = 1024;
+//! Results so small that a ten-thousandth of the worker's memory holds one per thread never wait.
+constexpr std::uint64_t kSmallParts = 10'000;
+
+std::uint64_t family_bytes(const TaskPrefix& prefix) {
+  return prefix.size_average < 0
+             ? 0
+             : static_cast<std::uint64_t>(prefix.size_average) + prefix.consumer_size;
+}
+
+//! Mean of its own group, or of its prefix while the group is new; -1: never measured.
+std::int64_t mean_bytes(const Task& task) {
+  const TaskGroup& group = *task.group;
+  if (group.measured > 0) return group.nbytes_total / static_cast<std::int64_t>(group.measured);
+  return group.prefix->size_average;
+}
+
+std::uint64_t missing_inputs(const State& state, const Task& task, const Worker& worker) {
+  std::uint64_t missing = 0;
+  for (const Edge& edge : task.dependencies) {
+    const Task& input = state.tasks[edge.task];
+    if (!input.on(worker.id) && !worker.needs_what.contains(edge.task)) {
+      missing += state.size_of(input);
+    }
+  }
+  return missing;
+}
+
+//! Tasks it runs or is about to; not those that have seceded, which may wait for others.
+std::size_t in_play(const Worker& worker) { return worker.processing.size() - worker.long_running; }
+
+//! Some other worker processes a task with an input here: when it is done the input may go.
+bool others_will_free(const State& state, const Worker& worker) {
+  std::size_t looks = 0;
+  for (const WorkerId id : state.living) {
+    if (id == worker.id) continue;
+    for (const TaskId task : state.worker(id).processing) {
+      if (state.tasks[task].long_running) continue;
+      for (const Edge& edge : state.tasks[task].dependencies) {
+        if (++looks > kLooks || state.tasks[edge.task].on(worker.id)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+bool device_is_free(const State& state, const Task& task, const Worker& worker) {
+  const Annotations& own = *task.annotations;
+  if (own.io_concurrency == 0) return true;
+  std::uint32_t running = 0;
+  for (const TaskId id : worker.bounded) {
+    const Annotations& other = *state.tasks[id].annotations;
+    running += other.io_concurrency > 0 && other.io_device == own.io_device;
+  }
+  return running < own.io_concurrency;
+}
+
+bool fits(const State& state, const Task& task, const Worker& worker, std::uint64_t budget) {
+  return memory_use(state, worker).total() + expected_bytes(state, task) +
+             missing_inputs(state, task, worker) <=
+         budget;
+}
+
+//! Nothing has started here for longer than what is under way should take.
+bool impatient(const State& state, const Worker& worker) {
+  double seconds = state.config.memory_patience.as_seconds();
+  const double most = 12 * seconds;
+  for (const auto& [prefix, load] : worker.load) {
+    seconds = std::max(seconds, std::min(2 * prefix->duration_average, most));
+  }
+  return (state.now.mono - worker.leeway.since).as_seconds() > seconds;
+}
+
+//! Whether waiting has been of no use so far, so that the task may pass the budget.
+bool has_leeway(const State& state, const Worker& worker, std::uint64_t needed) {
+  const Leeway& leeway = worker.leeway;
+  const bool freed = worker.freed - leeway.freed_before >= needed;
+  return in_play(worker) < (freed ? 1 : leeway.tasks) || impatient(state, worker);
+}
+
+bool may_start_unannotated(const State& state, const Task& task, const Worker& worker) {
+  if (!state.config.memory_learned || !worker.rask) return true;
+  const std::uint64_t budget = budget_of(state, worker);
+  if (budget == kNoBudget) return true;
+  TaskPrefix* prefix = task.group->prefix;
+  if (mean_bytes(task) < 0) {
+    const auto found = worker.load.find(prefix);
+    return found == worker.load.end() || found->second.count < worker.nthreads;
+  }
+  const std::uint64_t needed = expected_bytes(state, task);
+  if (needed < worker.memory_limit / kSmallParts / worker.nthreads) return true;
+  return fits(state, task, worker, budget) || has_leeway(state, worker, needed);
+}
+
+}  // namespace
+
+bool bounded(const State& state, const Task& task) {
+  return task.annotations && state.config.memory_budget > 0 &&
+         (task.annotations->memory > 0 || task.annotations->io_concurrency > 0);
+}
+
+MemoryUse memory_use(const State& state, const Worker& worker) {
+  MemoryUse use;
+  use.managed = worker.nbytes - std::min(worker.nbytes, worker.spilled_memory);
+  use.in_flight = worker.network_bytes;
+  if (state.config.memory_learned) {
+    for (const auto& [prefix, load] : worker.load) {
+      use.reserved += load.count * family_bytes(*prefix);
+    }
+  }
+  for (const TaskId id : worker.bounded) {
+    const Task& task = state.tasks[id];
+    // Counted above with its family, unless it has seceded.
+    if (state.config.memory_learned && !task.long_running) {
+      use.reserved -= family_bytes(*task.group->prefix);
+    }
+    use.reserved += expected_bytes(state, task);
+  }
+  return use;
+}
+
+std::uint64_t budget_of(const State& state, const Worker& worker) {
+  if (worker.memory_limit == 0 || state.config.memory_budget <= 0) return kNoBudget;
+  return static_cast<std::uint64_t>(static_cast<double>(worker.memory_limit) *
+                                    state.config.memory_budget);
+}
+
+std::uint64_t expected_bytes(const State& state, const Task& task) {
+  const std::int64_t mean = mean_bytes(task);
+  const std::uint64_t measured = mean < 0 ? 0 : static_cast<std::uint64_t>(mean);
+  // What is asked for may be more than the result: room to work in. Never less than was seen.
+  if (bounded(state, task)) return std::max(task.annotations->memory, measured);
+  return measured + (mean < 0 ? 0 : task.group->prefix->consumer_size);
+}
+
+bool may_start(const State& state, const Task& task, const Worker& worker) {
+  if (state.config.memory_budget <= 0) return true;
+  if (!bounded(state, task)) return may_start_unannotated(state, task, worker);
+  if (!device_is_free(state, task, worker)) return false;
+  if (worker.memory_limit > 0 && task.annotations->memory > worker.memory_limit) return false;
+  const std::uint64_t budget = budget_of(state, worker);
+  if (budget == kNoBudget || fits(state, task, worker, budget)) return true;
+  return in_play(worker) == 0 && !others_will_free(state, worker);
+}
+
+namespace {
+
+//! The task is about to start: what that says about waiting for memory on this worker.
+void note_start(State& state, const Task& task, Worker& worker) {
+  const std::uint64_t budget = budget_of(state, worker);
+  if (budget == kNoBudget) return;
+  const bool is_bounded = bounded(state, task);
+  if (!is_bounded && (!state.config.memory_learned || !worker.rask || mean_bytes(task) < 0)) return;
+  Leeway& leeway = worker.leeway;
+  const std::uint64_t needed = expected_bytes(state, task);
+  if (needed < worker.memory_limit / kSmallParts / worker.nthreads) return;
+  if (fits(state, task, worker, budget)) {
+    leeway = Leeway{1, false, worker.freed, state.now.mono};
+    return;
+  }
+  ++state.memory_counts.started_over_budget;
+  if (is_bounded || (in_play(worker) > 0 && !impatient(state, worker))) return;
+  // Waiting came to an end without room: did the last task that began like this lead to any?
+  const bool freed = !leeway.used || worker.freed - leeway.freed_before >= needed;
+  const std::uint32_t tasks = freed ? 1 : std::min(leeway.tasks * 2, kMostLeeway);
+  leeway = Leeway{tasks, true, worker.freed, state.now.mono};
+}
+
+}  // namespace
+
+void start(State& state, TaskId id, Worker& worker) {
+  note_start(state, state.tasks[id], worker);
+  assign(state, id, worker);
+}
+
+void learn_size(State& state, const Task& task) {
+  TaskPrefix& prefix = *task.group->prefix;
+  const std::int64_t size = std::max<std::int64_t>(task.nbytes, 0);
+  prefix.size_average =
+      prefix.size_average < 0 ? size : prefix.size_average + (size - prefix.size_average) / 4;
+  // A result goes when a consumer is done, so for a while both need room.
+  std::size_t looks = 0;
+  for (const Edge& edge : task.dependencies) {
+    if (++looks > kConsumers) return;
+    const Task& input = state.tasks[edge.task];
+    if (!input.dependencies.empty()) continue;
+    std::uint64_t& consumer = input.group->prefix->consumer_size;
+    const auto seen = static_cast<std::uint64_t>(size);
+    consumer = consumer == 0 ? seen : consumer - consumer / 4 + seen / 4;
+  }
+}
+
+}  // namespace scheduler
