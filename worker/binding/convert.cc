@@ -4,6 +4,7 @@
 #include <string>
 
 #include "protocol/base/limits.h"
+#include "protocol/wire/writer.h"
 
 namespace worker {
 
@@ -16,8 +17,10 @@ namespace {
 constexpr std::size_t kShareFrom = 4096;  // below this a copy is cheaper than a share
 
 int frame_getbuffer(PyObject* self, Py_buffer* view, int flags) {
+  static char nothing;  // Arrow aborts on a null pointer, even of an empty buffer
   const auto* frame = nb::inst_ptr<Frame>(self);
-  return PyBuffer_FillInfo(view, self, const_cast<char*>(frame->bytes.data()),
+  char* data = frame->bytes.empty() ? &nothing : const_cast<char*>(frame->bytes.data());
+  return PyBuffer_FillInfo(view, self, data,
                            static_cast<Py_ssize_t>(frame->bytes.size()), /*readonly=*/0, flags);
 }
 
@@ -201,6 +204,22 @@ std::vector<Slice> slices_of(nb::handle sequence, DropQueue& drops) {
   return out;
 }
 
+//! What stock writes before a pickle of one frame.
+Slice pickle_header() {
+  protocol::MessageWriter writer;
+  writer.map(4);
+  writer.field("serializer");
+  writer.literal("pickle");
+  writer.field("writeable");
+  writer.array(0);
+  writer.field("compression");
+  writer.array(1);
+  writer.nil();
+  writer.field("num-sub-frames");
+  writer.uinteger(1);
+  return writer.take_payload()->header;
+}
+
 nb::object payload_object(const protocol::PayloadRef& payload) {
   if (!payload) return nb::none();
   return nb::make_tuple(static_cast<int>(payload->kind), bytes_object(payload->header.view()),
@@ -210,6 +229,14 @@ nb::object payload_object(const protocol::PayloadRef& payload) {
 protocol::PayloadRef payload_of(nb::handle object, DropQueue& drops) {
   if (object.is_none()) return nullptr;
   auto payload = std::make_shared<protocol::Payload>();
+  if (PyBytes_Check(object.ptr())) {
+    static const Slice kHeader = pickle_header();
+    const auto pickle = nb::borrow<nb::bytes>(object);
+    payload->kind = protocol::Payload::Kind::serialized;
+    payload->header = kHeader;
+    payload->frames.push_back(Slice::copy_of(ByteView(pickle.c_str(), pickle.size())));
+    return payload;
+  }
   payload->kind = static_cast<protocol::Payload::Kind>(nb::cast<int>(object[0]));
   const nb::bytes header = nb::cast<nb::bytes>(object[1]);
   payload->header = Slice::copy_of(ByteView(header.c_str(), header.size()));

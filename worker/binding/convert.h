@@ -35,8 +35,10 @@ nanobind::list frame_list(const std::vector<protocol::Slice>& frames);
 //! Native slices of a sequence of buffer-protocol objects; small ones are copied, large ones shared.
 std::vector<protocol::Slice> slices_of(nanobind::handle sequence, DropQueue& drops);
 
-//! (kind, header, frames) or None, as python/rask/worker/pack.py takes and makes payloads.
+//! (kind, header, frames) or None, as python/rask/worker/packing.py takes and makes payloads.
 nanobind::object payload_object(const protocol::PayloadRef& payload);
+//! From the same; bytes alone are the pickle of a plain value.
 protocol::PayloadRef payload_of(nanobind::handle object, DropQueue& drops);
+protocol::Slice pickle_header();
 
 }  // namespace worker

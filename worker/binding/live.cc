@@ -31,6 +31,7 @@ protocol::Slice DropQueue::export_buffer(PyObject* object) {
 }
 
 void DropQueue::push(Entry entry) {
+  if (closed_) return;
   std::function<void()> wake;
   {
     const std::scoped_lock lock(mutex_);
@@ -42,6 +43,7 @@ void DropQueue::push(Entry entry) {
 }
 
 void DropQueue::drain() {
+  if (closed_) return;
   std::vector<Entry> batch;
   {
     const std::scoped_lock lock(mutex_);

@@ -7,13 +7,14 @@
 
 #include <Python.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "protocol/base/bytes.h"
-#include "worker/shell/runtime.h"
+#include "worker/shell/border.h"
 
 namespace worker {
 
@@ -30,6 +31,8 @@ class DropQueue : public std::enable_shared_from_this<DropQueue> {
 
   void drain();
   void close();
+  //! Like close(), in a forked child, where the lock may be held by a thread that does not exist.
+  void abandon() { closed_ = true; }
 
  private:
   struct Entry {
@@ -41,7 +44,7 @@ class DropQueue : public std::enable_shared_from_this<DropQueue> {
   std::mutex mutex_;
   std::vector<Entry> entries_;
   std::function<void()> wake_;
-  bool closed_ = false;
+  std::atomic<bool> closed_ = false;
 };
 
 }  // namespace worker

@@ -1,22 +1,30 @@
 //! rask._native._worker: the worker's Runtime as Python sees it.
 //!
-//! Each blocking call gives up the GIL while it waits; nothing on the native side ever asks for it.
-//! python/rask/worker/ is the only user.
+//! Every call gives up the GIL before it may wait, for a queue or for the loop's turn; nothing on
+//! the native side ever asks for it. python/rask/worker/ is the only user.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "worker/binding/convert.h"
+#include "worker/binding/job.h"
 #include "worker/binding/live.h"
+#include "worker/binding/options.h"
 #include "worker/shell/runtime.h"
+#include "worker/shell/topology.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -25,279 +33,328 @@ namespace worker {
 
 namespace {
 
-//! Reads `name` of the options dict into `out` if it is there.
-template <class T>
-void read_option(const nb::dict& options, const char* name, T& out) {
-  if (options.contains(name)) out = nb::cast<T>(options[name]);
+constexpr std::uint64_t kKeepPackedBelow = 1u << 20;
+constexpr int kLeaveMs = 2000;
+
+void throw_if_failed(const protocol::Status& status) {
+  if (!status) throw std::runtime_error(status.error().text());
 }
 
-void read_option(const nb::dict& options, const char* name, Slice& out) {
-  if (!options.contains(name)) return;
-  const auto bytes = nb::cast<nb::bytes>(options[name]);
-  out = Slice::copy_of(ByteView(bytes.c_str(), bytes.size()));
+Slice copied(const nb::bytes& bytes) {
+  return bytes.size() == 0 ? Slice() : Slice::copy_of(ByteView(bytes.c_str(), bytes.size()));
 }
 
-Options options_of(const nb::dict& dict) {
-  Options o;
-  read_option(dict, "id", o.id);
-  read_option(dict, "scheduler_address", o.scheduler_address);
-  read_option(dict, "listen_host", o.listen_host);
-  read_option(dict, "listen_port", o.listen_port);
-  read_option(dict, "contact_address", o.contact_address);
-  read_option(dict, "name", o.name);
-  read_option(dict, "nthreads", o.nthreads);
-  read_option(dict, "memory_limit", o.memory_limit);
-  read_option(dict, "memory_target", o.memory_target);
-  read_option(dict, "memory_spill", o.memory_spill);
-  read_option(dict, "memory_pause", o.memory_pause);
-  read_option(dict, "memory_transfer", o.memory_transfer);
-  read_option(dict, "max_spill", o.max_spill);
-  read_option(dict, "resources", o.resources);
-  read_option(dict, "local_directory", o.local_directory);
-  read_option(dict, "nanny_address", o.nanny_address);
-  read_option(dict, "versions", o.versions);
-  read_option(dict, "heartbeat_seconds", o.heartbeat_seconds);
-  read_option(dict, "connect_timeout_seconds", o.connect_timeout_seconds);
-  read_option(dict, "incoming_connections", o.incoming_connections);
-  read_option(dict, "outgoing_connections", o.outgoing_connections);
-  read_option(dict, "message_bytes_limit", o.message_bytes_limit);
-  read_option(dict, "pin", o.pin);
-  return o;
+nb::list key_list(const std::vector<Key>& keys) {
+  nb::list out;
+  for (const Key& key : keys) out.append(key_object(key));
+  return out;
 }
 
-//! A share of a live Python object as an owned reference.
-nb::object live_object(const LiveRef& live) {
-  return live ? nb::borrow(static_cast<PyObject*>(live.get())) : nb::object(nb::none());
+//! (key, start, finish, stimulus, time)
+nb::tuple transition_object(const Transition& t) {
+  return nb::make_tuple(key_object(t.key), task_state_name(t.start), task_state_name(t.finish),
+                        t.stimulus, t.time);
 }
 
-//! A job as Python sees it. The fields that every task needs are made at once, the rest on demand.
-class PyJob {
- public:
-  explicit PyJob(Job job) : job_(std::move(job)), key_(key_object(job_.key)) {}
-
-  const Job& job() const { return job_; }
-  nb::object key() const { return key_; }
-  bool actor() const { return job_.actor; }
-  bool annotated() const { return job_.annotations != nullptr; }
-
-  //! The pickle of the run spec: (own, tail, buffers); tail is None unless siblings share it.
-  //! A payload (kind, header, frames) if only stock's readers can open it.
-  nb::object spec() const {
-    if (!job_.spec) return payload_object(job_.packed_spec);
-    const protocol::RunSpec& spec = *job_.spec;
-    nb::object tail = spec.tail.empty() ? nb::object(nb::none()) : buffer_object(spec.tail);
-    return nb::make_tuple(buffer_object(spec.own), tail, frame_list(spec.buffers));
+//! Bytes of the frames that the value made of them does not hold on to.
+std::uint64_t unshared_bytes(const nb::list& frames) {
+  std::uint64_t bytes = 0;
+  for (const nb::handle frame : frames) {
+    // The list has one reference; the loop's handle has none.
+    if (Py_REFCNT(frame.ptr()) <= 1) bytes += nb::len(frame);
   }
-  nb::object annotations() const { return payload_object(job_.annotations); }
-
-  //! [(key, value id, is_live, live object or payload, actor)], in the order of the dependencies.
-  nb::list inputs() const {
-    nb::list out;
-    for (const Input& input : job_.inputs) {
-      const bool live = input.value.live != nullptr;
-      out.append(nb::make_tuple(key_object(input.key), input.id.value, live,
-                                live ? live_object(input.value.live)
-                                     : payload_object(input.value.packed),
-                                input.actor));
-    }
-    return out;
-  }
-
- private:
-  Job job_;
-  nb::object key_;
-};
+  return bytes;
+}
 
 class PyRuntime {
  public:
   explicit PyRuntime(const nb::dict& options)
-      : drops_(std::make_shared<DropQueue>()), runtime_(options_of(options)) {
-    drops_->on_work([this] { runtime_.wake_pack(); });
+      : drops_(std::make_shared<DropQueue>()),
+        runtime_(std::make_unique<Runtime>(options_of(options))) {
+    drops_->on_work([runtime = runtime_.get()] { runtime->wake_pack(); });
   }
   ~PyRuntime() { drops_->close(); }
 
-  void listen() {
-    const protocol::Status status = runtime_.listen();
-    if (!status) throw std::runtime_error(status.error().text());
-  }
-  void start() { runtime_.start(); }
-  void run() { runtime_.run(); }
-  void announce_closing() { runtime_.announce_closing(); }
-  void after_fork_in_child() {
-    drops_->close();
-    runtime_.after_fork_in_child();
+  void listen(std::uint16_t port) { throw_if_failed(without_gil(&Runtime::listen, port)); }
+  void start() { without_gil(&Runtime::start); }
+  void run() { without_gil(&Runtime::run); }
+  void set_status(std::string status) { without_gil(&Runtime::set_status, std::move(status)); }
+  void set_resources(std::vector<std::pair<std::string, double>> totals) {
+    without_gil(&Runtime::set_resources, std::move(totals));
   }
   void stop() {
+    if (runtime_) without_gil(&Runtime::stop);
+  }
+  //! At interpreter exit. Stops, and waits until no thread is left without the GIL in native code:
+  //! a thread that asks for it while the interpreter ends is torn down where it stands.
+  void leave() {
+    if (!runtime_) return;
+    stop();
+    leaving_ = true;
     const nb::gil_scoped_release unlocked;
-    runtime_.stop();
+    for (int i = 0; i < kLeaveMs && away_ > 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  void before_fork() { native().before_fork(); }
+  void after_fork_in_parent() { native().after_fork_in_parent(); }
+  void after_fork_in_child() {
+    drops_->abandon();
+    native().after_fork_in_child();
+    runtime_.reset();
   }
 
   // ---- executors ----------------------------------------------------------------------------
-  void pin_executor() {
-    const protocol::Status status = runtime_.pin_executor();
-    if (!status) throw std::runtime_error(status.error().text());
-  }
+  void pin_executor() { throw_if_failed(native().pin_executor()); }
   std::optional<PyJob> next_job() {
-    std::optional<Job> job;
-    {
-      const nb::gil_scoped_release unlocked;
-      job = runtime_.next_job();
-    }
+    std::optional<Job> job = without_gil(&Runtime::next_job);
     drops_->drain();
     if (!job) return std::nullopt;
     return PyJob(std::move(*job));
   }
+  bool read_inputs(PyJob& job) { return without_gil(&Runtime::read_inputs, job.job()); }
 
   void finished(const PyJob& job, nb::handle value, std::uint64_t nbytes, nb::handle packed,
-                std::string type_name, const nb::bytes& type, double start, double stop,
-                std::uint64_t thread) {
-    Finished result;
-    result.value = {drops_->hold(value.ptr()), payload_of(packed, *drops_), nbytes};
-    result.type_name = std::move(type_name);
-    result.type = Slice::copy_of(ByteView(type.c_str(), type.size()));
-    result.start = start;
-    result.stop = stop;
-    result.thread = thread;
-    runtime_.finished(job.job(), std::move(result));
+                const PyTypeInfo& type, double start, double stop, std::uint64_t thread) {
+    without_gil(&Runtime::finished, job.job(),
+         Finished{{drops_->hold(value.ptr()), payload_of(packed, *drops_), nbytes},
+                  type.type,
+                  {start, stop, thread}});
   }
-
   void failed(const PyJob& job, nb::handle exception, nb::handle traceback,
               std::string exception_text, std::string traceback_text, double start, double stop,
               std::uint64_t thread) {
-    runtime_.failed(job.job(),
-                    Failed{payload_of(exception, *drops_), payload_of(traceback, *drops_),
-                           std::move(exception_text), std::move(traceback_text), start, stop,
-                           thread});
+    without_gil(&Runtime::failed, job.job(),
+         Failed{payload_of(exception, *drops_), payload_of(traceback, *drops_),
+                std::move(exception_text), std::move(traceback_text), {start, stop, thread}});
   }
-  void rescheduled(const PyJob& job) { runtime_.rescheduled(job.job()); }
-  void seceded(nb::handle key, double seconds) { runtime_.seceded(key_of(key), seconds); }
-  void set_live(std::uint64_t id, nb::handle value) {
-    runtime_.set_live(ValueId(id), drops_->hold(value.ptr()));
+  void rescheduled(const PyJob& job) { without_gil(&Runtime::rescheduled, job.job()); }
+  void seceded(nb::handle key, double seconds) { without_gil(&Runtime::seceded, key_of(key), seconds); }
+  //! `frames`: of the payload the value was made of.
+  void set_live(std::uint64_t id, nb::handle value, const nb::list& frames) {
+    without_gil(&Runtime::set_live, ValueId(id), drops_->hold(value.ptr()),
+         unshared_bytes(frames) <= kKeepPackedBelow);
   }
-  void interrupt_executor() { runtime_.interrupt_executor(); }
+  void set_live_if_room(std::uint64_t id, nb::handle value, const nb::list& frames) {
+    without_gil(&Runtime::set_live_if_room, ValueId(id), drops_->hold(value.ptr()),
+                unshared_bytes(frames) <= kKeepPackedBelow);
+  }
+  //! (value id, is live, live object or payload, is actor, came from disk), or None if it is lost.
+  nb::object read_input(PyJob& job, std::size_t number) {
+    const auto found = without_gil(&Runtime::read_input, job.job(), number);
+    if (!found) return nb::none();
+    const auto& [input, from_disk] = *found;
+    return nb::make_tuple(input.id.value) + value_object(input.value) +
+           nb::make_tuple(input.actor, from_disk);
+  }
+  void interrupt_executor() { native().interrupt_executor(); }
 
   // ---- pack thread --------------------------------------------------------------------------
-  //! (value id, key, value, is actor) to pack, () after a wake-up for drops, None when the worker closes.
+  //! (kind, value id, key, is live, live object or payload, is actor); () after a wake-up for drops;
+  //! None when the worker closes.
   nb::object next_pack() {
-    std::optional<PackRequest> request;
-    {
-      const nb::gil_scoped_release unlocked;
-      request = runtime_.next_pack();
-    }
+    std::optional<PackRequest> request = without_gil(&Runtime::next_pack);
     drops_->drain();
     if (!request) return nb::none();
-    if (!request->value.valid()) return nb::tuple();
-    return nb::make_tuple(request->value.value, key_object(request->key),
-                          live_object(request->live), request->actor);
+    if (request->kind == PackRequest::Kind::none) return nb::tuple();
+    const bool pack = request->kind == PackRequest::Kind::pack;
+    return nb::make_tuple(pack ? "pack" : "describe", request->id.value,
+                          key_object(request->key)) +
+           value_object(request->value) + nb::make_tuple(request->actor);
   }
-  void packed(std::uint64_t id, nb::handle payload) {
-    runtime_.packed(ValueId(id), payload_of(payload, *drops_));
+  void packed(std::uint64_t id, nb::handle payload, std::string failure) {
+    without_gil(&Runtime::packed, ValueId(id), payload_of(payload, *drops_), std::move(failure));
   }
-  void pack_failed(std::uint64_t id, std::string text) {
-    runtime_.pack_failed(ValueId(id), std::move(text));
+  void described(std::uint64_t id, const PyTypeInfo& type) {
+    without_gil(&Runtime::described, ValueId(id), type.type);
   }
 
   // ---- service loop -------------------------------------------------------------------------
-  int service_fd() const { return runtime_.service_fd(); }
-  //! [(kind, token, frames, text, job)], kind by name.
-  nb::list take_service_events() {
-    static constexpr const char* kKinds[] = {"registered", "refused", "request", "stream",
-                                             "job",        "log",     "status",  "close"};
-    nb::list out;
-    for (ServiceEvent& event : runtime_.take_service_events()) {
-      nb::object job = event.job ? nb::cast(PyJob(std::move(*event.job))) : nb::object(nb::none());
-      out.append(nb::make_tuple(kKinds[static_cast<int>(event.kind)], event.token,
-                                frame_list(event.message), event.text, job));
-    }
-    return out;
-  }
+  int service_fd() const { return native().service_fd(); }
+  nb::list take_service_events();
   void reply(std::uint64_t token, nb::handle frames, bool close) {
-    auto slices = slices_of(frames, *drops_);
-    if (close) {
-      runtime_.reply_and_close(token, std::move(slices));
-    } else {
-      runtime_.reply(token, std::move(slices));
-    }
+    without_gil(&Runtime::reply, token, slices_of(frames, *drops_), close);
   }
   void send_to_scheduler(nb::handle frames) {
-    runtime_.send_to_scheduler(slices_of(frames, *drops_));
+    without_gil(&Runtime::send_to_scheduler, slices_of(frames, *drops_));
   }
-  void claim_op(std::string op) { runtime_.claim_op(std::move(op)); }
-  void set_heartbeat_extensions(const nb::bytes& bytes) {
-    runtime_.set_heartbeat_extensions(Slice::copy_of(ByteView(bytes.c_str(), bytes.size())));
+  void claim_op(std::string op) { without_gil(&Runtime::claim_op, std::move(op)); }
+  void offer_heartbeat(const nb::bytes& extensions, const nb::bytes& digests,
+                       const nb::bytes& metrics, std::pair<double, double> net,
+                       std::pair<double, double> disk) {
+    without_gil(&Runtime::offer_heartbeat,
+         HeartbeatOffer{copied(extensions), copied(digests), copied(metrics), net.first, net.second,
+                        disk.first, disk.second});
   }
+  void watch_transitions(bool on) { without_gil(&Runtime::watch_transitions, on); }
 
-  // ---- data ---------------------------------------------------------------------------------
-  nb::list keys() const {
-    nb::list out;
-    for (const Key& key : runtime_.keys()) out.append(key_object(key));
-    return out;
-  }
-  //! (is_live, live object or payload, nbytes), or None if the worker does not hold the key.
+  // ---- what the worker holds and does -------------------------------------------------------
+  nb::list keys() const { return key_list(without_gil(&Runtime::keys)); }
+  bool holds(nb::handle key) const { return without_gil(&Runtime::holds, key_of(key)); }
+  //! (value id, is live, live object or payload), or None if the worker does not hold the key.
   nb::object value(nb::handle key) const {
-    const auto found = runtime_.value(key_of(key));
+    const std::optional<Input> found = without_gil(&Runtime::value, key_of(key));
     if (!found) return nb::none();
-    const bool live = found->live != nullptr;
-    return nb::make_tuple(live, live ? live_object(found->live) : payload_object(found->packed),
-                          found->nbytes);
+    return nb::make_tuple(found->id.value) + value_object(found->value);
   }
-  void put(nb::handle key, nb::handle value, std::uint64_t nbytes) {
-    runtime_.put(key_of(key), {drops_->hold(value.ptr()), nullptr, nbytes});
+  void put(nb::handle key, nb::handle value, std::uint64_t nbytes, const PyTypeInfo& type) {
+    without_gil(&Runtime::put, key_of(key), Value{drops_->hold(value.ptr()), nullptr, nbytes}, type.type);
   }
 
-  nb::bytes metrics() const { return bytes_object(runtime_.metrics().view()); }
+  nb::bytes metrics() const { return bytes_object(without_gil(&Runtime::metrics).view()); }
   nb::dict counts() const {
     nb::dict out;
-    for (const auto& [name, count] : runtime_.counts()) out[name.c_str()] = count;
+    for (const auto& [name, count] : without_gil(&Runtime::counts)) {
+      out[nb::str(name.data(), name.size())] = count;
+    }
     return out;
   }
-  std::string address() const { return runtime_.address(); }
+  nb::dict levels() const {
+    nb::dict out;
+    for (const auto& [name, level] : without_gil(&Runtime::levels)) {
+      out[nb::str(name.data(), name.size())] = level;
+    }
+    return out;
+  }
+  std::vector<std::pair<std::string, double>> available_resources() const {
+    return without_gil(&Runtime::available_resources);
+  }
+  nb::list tasks() const { return key_list(without_gil(&Runtime::tasks)); }
+  nb::object task(nb::handle key) const;
+  nb::list story() const {
+    nb::list out;
+    for (const Transition& t : without_gil(&Runtime::story)) out.append(transition_object(t));
+    return out;
+  }
+  std::string address() const { return native().address(); }
 
  private:
+  Runtime& native() const {
+    if (!runtime_) throw std::runtime_error("the worker lives in the parent of this process");
+    return *runtime_;
+  }
+  //! Counts the threads that will ask for the GIL again.
+  struct Away {
+    explicit Away(std::atomic<int>& count) : count_(count) { ++count_; }
+    ~Away() { --count_; }
+    std::atomic<int>& count_;
+  };
+  template <class Call, class Self, class... Args>
+  auto released(Call call, Self& self, Args&&... args) const {
+    if (leaving_) return (self.*call)(std::forward<Args>(args)...);
+    const Away away(away_);
+    const nb::gil_scoped_release unlocked;
+    return (self.*call)(std::forward<Args>(args)...);
+  }
+  //! Calls without the GIL.
+  template <class Result, class... Params, class... Args>
+  Result without_gil(Result (Runtime::*call)(Params...), Args&&... args) const {
+    return released(call, native(), std::forward<Args>(args)...);
+  }
+  template <class Result, class... Params, class... Args>
+  Result without_gil(Result (Runtime::*call)(Params...) const, Args&&... args) const {
+    return released(call, native(), std::forward<Args>(args)...);
+  }
+
+  mutable std::atomic<int> away_ = 0;
+  std::atomic<bool> leaving_ = false;
   std::shared_ptr<DropQueue> drops_;
-  Runtime runtime_;
+  std::unique_ptr<Runtime> runtime_;
 };
 
+//! [(kind, token, content)], kind by name; content is what the kind needs (service.py).
+nb::list PyRuntime::take_service_events() {
+  using Kind = ServiceEvent::Kind;
+  static constexpr const char* kKinds[] = {
+      "registered", "refused", "unreachable", "request",   "stream",      "job",
+      "log",        "status",  "heartbeat",   "transitions", "actor_gone", "close"};
+  nb::list out;
+  for (ServiceEvent& event : native().take_service_events()) {
+    nb::object content = nb::cast(event.text);
+    if (event.kind == Kind::job) content = nb::cast(PyJob(std::move(*event.job)));
+    if (event.kind == Kind::heartbeat) content = nb::cast(event.seconds);
+    if (event.kind == Kind::actor_gone) content = key_object(event.key);
+    if (event.kind == Kind::request || event.kind == Kind::stream ||
+        event.kind == Kind::registered) {
+      content = nb::make_tuple(frame_list(event.message), event.text);
+    }
+    if (event.kind == Kind::transitions) {
+      nb::list seen;
+      for (const Transition& t : event.transitions) seen.append(transition_object(t));
+      content = seen;
+    }
+    out.append(nb::make_tuple(kKinds[static_cast<int>(event.kind)], event.token, content));
+  }
+  return out;
+}
+
+//! The task as a dict of plain values, or None.
+nb::object PyRuntime::task(nb::handle key) const {
+  const std::optional<TaskView> view = without_gil(&Runtime::task, key_of(key));
+  if (!view) return nb::none();
+  nb::dict out;
+  out["key"] = key_object(view->key);
+  out["state"] = task_state_name(view->state);
+  out["run_id"] = view->run.valid() ? static_cast<std::int64_t>(view->run.value) : -1;
+  out["priority"] = nb::tuple(nb::cast(view->priority));
+  out["nbytes"] = view->nbytes < 0 ? nb::object(nb::none()) : nb::cast(view->nbytes);
+  out["actor"] = view->actor;
+  out["dependencies"] = key_list(view->dependencies);
+  out["dependents"] = key_list(view->dependents);
+  out["waiting_for_data"] = key_list(view->waiting_for);
+  out["who_has"] = nb::cast(view->who_has);
+  out["resource_restrictions"] = nb::cast(view->resources);
+  out["annotations"] = payload_object(view->annotations);
+  return out;
+}
+
 void bind_runtime(nb::module_& module) {
-  nb::class_<PyJob>(module, "Job")
-      .def_prop_ro("key", &PyJob::key)
-      .def_prop_ro("actor", &PyJob::actor)
-      .def_prop_ro("annotated", &PyJob::annotated)
-      .def("spec", &PyJob::spec)
-      .def("annotations", &PyJob::annotations)
-      .def("inputs", &PyJob::inputs);
   nb::class_<PyRuntime>(module, "Runtime", nb::is_weak_referenceable())
       .def(nb::init<const nb::dict&>())
       .def("listen", &PyRuntime::listen)
       .def("start", &PyRuntime::start)
       .def("run", &PyRuntime::run)
-      .def("announce_closing", &PyRuntime::announce_closing)
-      .def("after_fork_in_child", &PyRuntime::after_fork_in_child)
+      .def("set_status", &PyRuntime::set_status)
+      .def("set_resources", &PyRuntime::set_resources)
       .def("stop", &PyRuntime::stop)
+      .def("leave", &PyRuntime::leave)
+      .def("before_fork", &PyRuntime::before_fork)
+      .def("after_fork_in_parent", &PyRuntime::after_fork_in_parent)
+      .def("after_fork_in_child", &PyRuntime::after_fork_in_child)
       .def("pin_executor", &PyRuntime::pin_executor)
       .def("next_job", &PyRuntime::next_job)
+      .def("read_inputs", &PyRuntime::read_inputs)
       .def("finished", &PyRuntime::finished, "job"_a, "value"_a.none(), "nbytes"_a,
-           "packed"_a.none(), "type_name"_a, "type"_a, "start"_a, "stop"_a, "thread"_a)
+           "packed"_a.none(), "type"_a, "start"_a, "stop"_a, "thread"_a)
       .def("failed", &PyRuntime::failed, "job"_a, "exception"_a.none(), "traceback"_a.none(),
            "exception_text"_a, "traceback_text"_a, "start"_a, "stop"_a, "thread"_a)
       .def("rescheduled", &PyRuntime::rescheduled)
       .def("seceded", &PyRuntime::seceded)
-      .def("set_live", &PyRuntime::set_live, "id"_a, "value"_a.none())
+      .def("set_live", &PyRuntime::set_live, "id"_a, "value"_a.none(), "frames"_a)
+      .def("set_live_if_room", &PyRuntime::set_live_if_room, "id"_a, "value"_a.none(), "frames"_a)
+      .def("read_input", &PyRuntime::read_input)
       .def("interrupt_executor", &PyRuntime::interrupt_executor)
       .def("next_pack", &PyRuntime::next_pack)
       .def("packed", &PyRuntime::packed)
-      .def("pack_failed", &PyRuntime::pack_failed)
+      .def("described", &PyRuntime::described)
       .def("service_fd", &PyRuntime::service_fd)
       .def("take_service_events", &PyRuntime::take_service_events)
       .def("reply", &PyRuntime::reply, "token"_a, "frames"_a, "close"_a = false)
       .def("send_to_scheduler", &PyRuntime::send_to_scheduler)
       .def("claim_op", &PyRuntime::claim_op)
-      .def("set_heartbeat_extensions", &PyRuntime::set_heartbeat_extensions)
+      .def("offer_heartbeat", &PyRuntime::offer_heartbeat)
+      .def("watch_transitions", &PyRuntime::watch_transitions)
       .def("keys", &PyRuntime::keys)
+      .def("holds", &PyRuntime::holds)
       .def("value", &PyRuntime::value)
-      .def("put", &PyRuntime::put, "key"_a, "value"_a.none(), "nbytes"_a)
+      .def("put", &PyRuntime::put, "key"_a, "value"_a.none(), "nbytes"_a, "type"_a)
       .def("metrics", &PyRuntime::metrics)
       .def("counts", &PyRuntime::counts)
+      .def("levels", &PyRuntime::levels)
+      .def("available_resources", &PyRuntime::available_resources)
+      .def("tasks", &PyRuntime::tasks)
+      .def("task", &PyRuntime::task)
+      .def("story", &PyRuntime::story)
       .def_prop_ro("address", &PyRuntime::address);
 }
 
@@ -310,5 +367,10 @@ NB_MODULE(_worker, module) {
   // The runtime lives until the process ends; that is no leak.
   nb::set_leak_warnings(false);
   worker::bind_frame(module);
+  worker::bind_jobs(module);
   worker::bind_runtime(module);
+  module.attr("PICKLE_HEADER") = worker::bytes_object(worker::pickle_header().view());
+  module.def("topology", [](const std::string& pin) {
+    return worker::bytes_object(worker::Topology().describe(pin).view());
+  }, "pin"_a, "The machine as a msgpack map.");
 }

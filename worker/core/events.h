@@ -47,6 +47,7 @@ using Resource = std::pair<std::string_view, double>;
 struct Replica {
   KeyView key;
   std::uint64_t nbytes = 0;
+  //! Empty in a compute-task: a task that was sent here before makes it (only from a rask scheduler).
   std::span<const std::string_view> who_has;
 };
 

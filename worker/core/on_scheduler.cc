@@ -1,6 +1,8 @@
 //! What the scheduler asks for: compute, free, replicate, steal, and news of who holds what.
 //!
 //! Answers to: WorkerState._handle_compute_task and the handlers of the other stream messages.
+#include <algorithm>
+
 #include "worker/core/state.h"
 
 namespace worker {
@@ -56,6 +58,8 @@ void start_over(State& s, TaskId id, const ComputeTask& e) {
       task.resources.emplace_back(resource_index(s, name), amount);
     }
   }
+  task.chained = std::any_of(e.dependencies.begin(), e.dependencies.end(),
+                             [](const Replica& replica) { return replica.who_has.empty(); });
   link_dependencies(s, id, e.dependencies);
   update_who_has(s, e.dependencies);
 }

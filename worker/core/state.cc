@@ -19,7 +19,8 @@ TaskId State::ensure_task(KeyView key) {
 
 void State::set_state(Task& task, TaskState state) {
   --counts[static_cast<std::size_t>(task.state)];
-  ++counts[static_cast<std::size_t>(state)];
+  // What is forgotten is gone: it would be counted for ever.
+  if (state != TaskState::forgotten) ++counts[static_cast<std::size_t>(state)];
   task.state = state;
 }
 

@@ -55,6 +55,7 @@ struct Task {
   Activity activity = Activity::none;
   bool done = false;    //!< the activity is over, its outcome not yet digested
   bool actor = false;
+  bool chained = false; //!< some input is made here, by a task that was sent before this one
   RunId run;            //!< of the newest compute-task; none for what is only fetched
   Priority priority;    //!< empty until somebody needs the task
   WorkRef work;         //!< null for what is only fetched

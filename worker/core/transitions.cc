@@ -135,6 +135,16 @@ void resumed_fetch(State& s, TaskId id, Task& task) {
 
 // ---- to waiting, ready, executing -------------------------------------------------------------
 
+//! A task handed ahead waits for an input that nobody holds yet because this worker is to make it.
+bool comes_by_itself(const Task& needed) {
+  switch (needed.state) {
+    case waiting: case ready: case constrained: case executing: case long_running:
+      return needed.who_has.empty();
+    default:
+      return false;
+  }
+}
+
 void released_waiting(State& s, TaskId id, Task& task) {
   task.waiting_for_data = 0;
   for (EdgeId edge_id : task.dependencies) {
@@ -145,6 +155,7 @@ void released_waiting(State& s, TaskId id, Task& task) {
     ++task.waiting_for_data;
     if (!edge.waiter) ++needed.waiters;
     edge.waiter = true;
+    if (task.chained && comes_by_itself(needed)) continue;
     s.recommend(edge.dependency, fetch);
   }
   if (task.waiting_for_data == 0) s.recommend(id, ready);

@@ -162,7 +162,6 @@ class Validator {
   void check_counts() {
     where_ = "counts: ";
     for (std::size_t i = 0; i < kTaskStates; ++i) {
-      if (static_cast<TaskState>(i) == forgotten) continue;
       require(counts_[i] == s_.counts[i], "a state is miscounted");
     }
     require(s_.counts[static_cast<std::size_t>(ready)] == s_.ready_count, "ready queue");

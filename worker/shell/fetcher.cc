@@ -1,5 +1,6 @@
 #include "worker/shell/fetcher.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "protocol/wire/message.h"
@@ -42,7 +43,7 @@ std::uint64_t bytes_of(const Frames& frames) {
 }  // namespace
 
 Async<void> Fetcher::run(PeerId peer, std::string address, std::vector<Key> keys) {
-  const double start = loop_.now().mono.as_seconds();
+  const double start = loop_.now().wall;
   Result<Connection::Ref> connection = co_await pool_.take(address);
   if (!connection) {
     driver_.step(GatherDepNetworkFailure{peer}, "gather-dep-network-failure");
@@ -54,12 +55,11 @@ Async<void> Fetcher::run(PeerId peer, std::string address, std::vector<Key> keys
     driver_.step(GatherDepNetworkFailure{peer}, "gather-dep-network-failure");
     co_return;
   }
-  take_answer(peer, std::move(*answer), *connection, address,
-              loop_.now().mono.as_seconds() - start);
+  take_answer(peer, std::move(*answer), *connection, address, start);
 }
 
 void Fetcher::take_answer(PeerId peer, Frames frames, Connection::Ref connection,
-                          const std::string& address, double seconds) {
+                          const std::string& address, double start) {
   const std::uint64_t bytes = bytes_of(frames);
   protocol::Message message;
   if (auto status = message.reset(std::move(frames)); !status) {
@@ -89,10 +89,17 @@ void Fetcher::take_answer(PeerId peer, Frames frames, Connection::Ref connection
   }
   connection->send(thanks());
   pool_.give_back(address, std::move(connection));
-  if (bytes >= kMeasuredFrom && seconds > 0) {
-    bandwidth_ = 0.95 * bandwidth_ + 0.05 * static_cast<double>(bytes) / seconds;
-  }
-  driver_.gathered(peer, std::move(data));
+  const double stop = loop_.now().wall;
+  if (bytes >= kMeasuredFrom) measure(address, bytes, stop - start);
+  driver_.gathered(peer, std::move(data), Transfer{start, stop, address});
+}
+
+void Fetcher::measure(const std::string& address, std::uint64_t bytes, double seconds) {
+  const double bandwidth = static_cast<double>(bytes) / std::max(seconds, 0.001);
+  bandwidth_ = 0.95 * bandwidth_ + 0.05 * bandwidth;
+  Rate& rate = rates_[address];
+  rate.first += bandwidth;
+  ++rate.second;
 }
 
 }  // namespace worker

@@ -29,6 +29,12 @@ double cpu_seconds() {
 
 }  // namespace
 
+Slice metrics_map(const protocol::WorkerMetrics& metrics) {
+  protocol::MessageWriter writer;
+  write(writer, metrics);
+  return writer.take_payload()->header;
+}
+
 double Gauge::cpu_percent(protocol::Now now) {
   const double cpu = cpu_seconds();
   const double wall = now.mono.as_seconds();
@@ -50,6 +56,9 @@ protocol::WorkerMetrics Gauge::read(protocol::Now now) {
   out.spilled_memory = from_.store.slow_bytes();
   out.spilled_disk = from_.store.disk_bytes();
   out.bandwidth_total = from_.fetcher.bandwidth();
+  for (const auto& [peer, rate] : from_.fetcher.rates()) {
+    out.bandwidth_workers.emplace_back(peer, rate);
+  }
   out.incoming_bytes = from_.core.transfer_incoming_bytes();
   out.incoming_count = from_.core.transfer_incoming_count();
   out.incoming_count_total = from_.core.transfer_incoming_count_total();

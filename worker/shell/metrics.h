@@ -21,6 +21,9 @@ struct MetricsSources {
   const PeerServer& server;
 };
 
+//! The metrics as a msgpack map of their own.
+Slice metrics_map(const protocol::WorkerMetrics& metrics);
+
 //! Reads the metrics; the share of the CPU is measured between two readings.
 class Gauge {
  public:

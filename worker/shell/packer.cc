@@ -19,31 +19,28 @@ Async<Result<PayloadRef>> read_spilled(protocol::Loop& loop, SpillRef file) {
   co_return std::move(*answer);
 }
 
-Async<Result<PayloadRef>> Packer::payload(ValueId id) {
-  std::optional<Held> held = store_.get(id);
+Async<Result<Packed>> Packer::pack(ValueId id) {
+  const Held* held = store_.peek(id);
   if (!held) co_return Error{Fault::closed, "the value is gone"};
-  if (held->value.packed) co_return held->value.packed;
-  if (!held->value.live) co_return co_await read_spilled(loop_, held->spilled);
-
+  if (held->value.packed) co_return Packed{held->value.packed, ""};
+  if (!held->value.live) {
+    Result<PayloadRef> read = co_await read_spilled(loop_, held->spilled);
+    if (!read) co_return read.error();
+    co_return Packed{*read, ""};
+  }
   Completer<Answer> answer;
   auto& waiting = waiting_[id.value];
   waiting.push_back(answer);
   if (waiting.size() == 1) {
-    requests_.push(PackRequest{id, held->key, held->value.live, held->actor});
+    requests_.push(PackRequest{PackRequest::Kind::pack, id, held->key, held->value, held->actor});
   }
   co_return co_await answer;
 }
 
-void Packer::packed(ValueId id, PayloadRef payload) {
+void Packer::packed(ValueId id, Packed bytes) {
   const auto waiting = waiting_.extract(id.value);
   if (waiting.empty()) return;
-  for (const auto& answer : waiting.mapped()) answer.complete(payload);
-}
-
-void Packer::failed(ValueId id, std::string text) {
-  const auto waiting = waiting_.extract(id.value);
-  if (waiting.empty()) return;
-  for (const auto& answer : waiting.mapped()) answer.complete(Error{Fault::bad_type, text});
+  for (const auto& answer : waiting.mapped()) answer.complete(bytes);
 }
 
 }  // namespace worker

@@ -2,7 +2,7 @@
 //!
 //! A packed value is there at once; a spilled one is read on the thread pool; one that lives only
 //! in Python waits for the pack thread. Several who ask for the same value share one packing. Only
-//! this file decides which of the three it is. Loop thread only.
+//! this file decides which of the three it is.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -17,20 +17,25 @@
 
 namespace worker {
 
+//! A value as bytes. If it cannot be pickled the bytes say so to whoever reads them, as stock's do.
+struct Packed {
+  PayloadRef payload;
+  std::string failure;  //!< empty: none
+};
+
 class Packer {
  public:
   Packer(protocol::Loop& loop, Store& store, WaitQueue<PackRequest>& requests)
       : loop_(loop), store_(store), requests_(requests) {}
 
-  //! The payload of a value. Fails if it is gone, its file is damaged or it cannot be pickled.
-  protocol::Async<protocol::Result<PayloadRef>> payload(ValueId id);
+  //! The bytes of a value. Fails if it is gone or its file is damaged.
+  protocol::Async<protocol::Result<Packed>> pack(ValueId id);
 
-  //! Answers of the pack thread.
-  void packed(ValueId id, PayloadRef payload);
-  void failed(ValueId id, std::string text);
+  //! The answer of the pack thread.
+  void packed(ValueId id, Packed bytes);
 
  private:
-  using Answer = protocol::Result<PayloadRef>;
+  using Answer = protocol::Result<Packed>;
 
   protocol::Loop& loop_;
   Store& store_;

@@ -32,6 +32,18 @@ OutMessage nil_message() {
   return writer.finish();
 }
 
+OutMessage ok_message() {
+  MessageWriter writer;
+  protocol::write_ok(writer);
+  return writer.finish();
+}
+
+OutMessage raw_message(const Slice& msgpack) {
+  MessageWriter writer;
+  writer.raw(msgpack.view());
+  return writer.finish();
+}
+
 OutMessage pong() {
   MessageWriter writer;
   writer.bin("pong");
@@ -64,7 +76,9 @@ Async<void> PeerServer::serve(Ref connection) {
     Result<Frames> frames = co_await connection->read();
     if (!frames) break;
     auto message = std::make_shared<Message>();
-    if (!message->reset(std::move(*frames)) || !message->root().is_map()) break;
+    if (!message->reset(std::move(*frames))) break;
+    if (message->root().equals("OK")) continue;  // thanks for a get_data that Python answered
+    if (!message->root().is_map()) break;
     if (!co_await serve_one(connection, message)) break;
   }
   connections_.erase(connection);
@@ -76,31 +90,46 @@ Async<bool> PeerServer::serve_one(Ref connection, std::shared_ptr<Message> messa
   const bool close = message->root().find("close").as_bool().value_or(false);
   if (name.empty()) co_return false;
   if (!claimed_.contains(std::string(name))) {
-    switch (protocol::op_of(name)) {
-      case Op::get_data:
-        co_return co_await get_data(connection, message) && !close;
-      case Op::close:
-        if (wants_reply(*message)) {
-          MessageWriter writer;
-          protocol::write_ok(writer);
-          connection->send(writer.finish());
-        }
-        co_return false;
-      case Op::ping:
-        if (wants_reply(*message)) connection->send(pong());
-        co_return !close;
-      case Op::identity:
-        if (wants_reply(*message)) connection->send(identity());
-        co_return !close;
-      case Op::free_keys_rpc:
-        free_keys(*message);
-        if (wants_reply(*message)) connection->send(nil_message());
-        co_return !close;
-      default:
-        break;
+    const Op op = protocol::op_of(name);
+    // Serializers of the asker's own choice are Python's business.
+    const bool chosen = op == Op::get_data && message->root().find("serializers").size() > 0;
+    if (op == Op::get_data && !chosen) {
+      co_return co_await get_data(connection, message) && !close;
     }
+    if (answer(connection, *message, op)) co_return !close && op != Op::close;
   }
   co_return co_await forward(connection, message) && !close;
+}
+
+//! Serves what needs no wait and no Python. False: not one of these.
+bool PeerServer::answer(const Ref& connection, const Message& message, Op op) {
+  OutMessage reply;
+  switch (op) {
+    case Op::close:
+      reply = ok_message();
+      break;
+    case Op::ping:
+      reply = pong();
+      break;
+    case Op::identity:
+      reply = identity();
+      break;
+    case Op::keys:
+      reply = keys();
+      break;
+    case Op::versions:
+      if (message.root().find("packages").size() > 0) return false;
+      reply = raw_message(options_.versions);
+      break;
+    case Op::free_keys_rpc:
+      free_keys(message);
+      reply = nil_message();
+      break;
+    default:
+      return false;
+  }
+  if (wants_reply(message)) connection->send(reply);
+  return true;
 }
 
 void PeerServer::free_keys(const Message& message) {
@@ -123,6 +152,17 @@ OutMessage PeerServer::identity() const {
   writer.uinteger(options_.nthreads);
   writer.field("memory_limit");
   options_.memory_limit ? writer.uinteger(options_.memory_limit) : writer.nil();
+  return writer.finish();
+}
+
+OutMessage PeerServer::keys() const {
+  std::vector<protocol::KeyView> held;
+  for (const TaskId id : driver_.core().tasks()) {
+    if (driver_.core().task(id).value.valid()) held.push_back(driver_.core().task(id).key);
+  }
+  MessageWriter writer;
+  writer.array(static_cast<std::uint32_t>(held.size()));
+  for (const protocol::KeyView key : held) writer.key(key);
   return writer.finish();
 }
 
@@ -151,19 +191,28 @@ Async<bool> PeerServer::get_data(Ref connection, std::shared_ptr<Message> messag
     if (!key) continue;
     const auto task = driver_.core().find(*key);
     if (!task || !driver_.core().task(*task).value.valid()) continue;
-    Result<PayloadRef> payload = co_await packer_.payload(driver_.core().task(*task).value);
-    if (!payload) continue;  // not here after all: the peer asks elsewhere
-    bytes += bytes_of(**payload);
-    found.emplace_back(Key{std::string(key->bytes)}, std::move(*payload));
+    const ValueId value = driver_.core().task(*task).value;
+    store_.get(value);  // counts as a use
+    Result<Packed> packed = co_await packer_.pack(value);
+    if (!packed) {
+      // Not here after all, or damaged: the peer asks elsewhere, the scheduler learns of it.
+      driver_.lost(value);
+      continue;
+    }
+    bytes += bytes_of(*packed->payload);
+    found.emplace_back(Key{std::string(key->bytes)}, std::move(packed->payload));
   }
   outgoing_bytes_ += bytes;
+  outgoing_bytes_total_ += bytes;
   protocol::GetDataReply reply;
   for (const auto& [key, payload] : found) reply.data.emplace_back(key, payload);
   connection->send(message_of(reply));
   Result<Frames> thanks = co_await connection->read();
   --outgoing_;
   outgoing_bytes_ -= bytes;
-  co_return thanks.ok();
+  // Whoever says anything else has not understood the exchange, and is not left waiting.
+  Message said;
+  co_return thanks && said.reset(std::move(*thanks)) && said.root().equals("OK");
 }
 
 Async<bool> PeerServer::forward(Ref connection, std::shared_ptr<Message> message) {

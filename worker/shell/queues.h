@@ -1,6 +1,6 @@
 //! Where Python threads wait for the loop thread: jobs, values to pack, service events.
 //!
-//! Each is a list under a lock. The loop thread only ever pushes; it never waits here.
+//! Each is a list under a lock of its own. The loop thread only ever pushes; it never waits here.
 #pragma once
 
 #include <condition_variable>
@@ -46,17 +46,9 @@ class WaitQueue {
     return item;
   }
 
-  //! Takes out an item nobody has started yet.
-  template <class Match>
-  std::optional<T> remove(const Match& match) {
+  bool empty() const {
     const std::scoped_lock lock(mutex_);
-    for (auto it = items_.begin(); it != items_.end(); ++it) {
-      if (!match(*it)) continue;
-      T item = std::move(*it);
-      items_.erase(it);
-      return item;
-    }
-    return std::nullopt;
+    return items_.empty();
   }
 
   void close() {

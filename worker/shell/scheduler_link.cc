@@ -41,12 +41,13 @@ OutMessage SchedulerLink::registration() {
   message.name = options_.name.empty() ? own_name.view() : protocol::KeyView{options_.name.view()};
   message.now = loop_.now().wall;
   message.resources.assign(options_.resources.begin(), options_.resources.end());
+  message.services.assign(options_.services.begin(), options_.services.end());
   message.memory_limit = options_.memory_limit;
   message.local_directory = options_.local_directory;
   message.nanny = options_.nanny_address;
   message.pid = ::getpid();
   message.versions = inline_map(options_.versions);
-  message.extra = inline_map(extra_);
+  message.extra = inline_map(options_.extra);
   message.stimulus_id = stimulus;
   message.server_id = options_.id;
   message.measured = gauge_.read(loop_.now());
@@ -55,36 +56,41 @@ OutMessage SchedulerLink::registration() {
   return writer.finish();
 }
 
-void SchedulerLink::refused(std::string reason) {
+void SchedulerLink::not_registered(ServiceEvent::Kind kind, std::string text) {
+  connection_ = nullptr;
   ServiceEvent event;
-  event.kind = ServiceEvent::Kind::refused;
-  event.text = std::move(reason);
+  event.kind = kind;
+  event.text = std::move(text);
   service_.push(std::move(event));
 }
 
 Async<void> SchedulerLink::enroll() {
+  using Kind = ServiceEvent::Kind;
   protocol::DialOptions dial;
   dial.timeout_ms = static_cast<std::uint64_t>(options_.connect_timeout_seconds * 1000);
   auto dialled = co_await protocol::dial(loop_, options_.scheduler_address, dial);
   if (!dialled) {
-    refused("cannot connect to " + options_.scheduler_address + ": " + dialled.error().text());
+    not_registered(Kind::unreachable, dialled.error().text());
     co_return;
   }
   connection_ = dialled->connection;
+  driver_.speak_densely(dialled->hello.rask > 0);
   connection_->send(registration());
   Result<Frames> answer = co_await connection_->read();
   if (!answer) {
-    refused("the scheduler closed the connection: " + answer.error().text());
+    not_registered(Kind::unreachable, answer.error().text());
     co_return;
   }
   Message message;
   if (auto status = message.reset(*answer); !status) {
-    refused(status.error().text());
+    not_registered(Kind::refused, status.error().text());
     co_return;
   }
   if (!message.root().find("status").equals("OK")) {
-    refused(std::string(message.root().find("message").as_str().value_or(
-        message.root().find("exception_text").as_str().value_or("registration refused"))));
+    connection_->close();
+    not_registered(Kind::refused,
+                   std::string(message.root().find("message").as_str().value_or(
+                       message.root().find("exception_text").as_str().value_or("no reason"))));
     co_return;
   }
   interval_ = message.root().find("heartbeat-interval").as_double().value_or(
@@ -128,13 +134,24 @@ Async<void> SchedulerLink::read_stream() {
   if (!closed_) on_lost_(reason);
 }
 
+protocol::WorkerMetrics SchedulerLink::measure() {
+  protocol::WorkerMetrics out = gauge_.read(loop_.now());
+  out.digests = inline_map(std::exchange(offer_.digests, {}));
+  out.extra = inline_map(offer_.metrics);
+  out.net_read_bps = offer_.net_read_bps;
+  out.net_write_bps = offer_.net_write_bps;
+  out.disk_read_bps = offer_.disk_read_bps;
+  out.disk_write_bps = offer_.disk_write_bps;
+  return out;
+}
+
 OutMessage SchedulerLink::heartbeat_message() {
   protocol::HeartbeatWorker message;
   message.address = address_;
   message.now = loop_.now().wall;
   message.executing = driver_.executing();
-  message.extensions = extensions_;
-  message.measured = gauge_.read(loop_.now());
+  message.extensions = inline_map(std::exchange(offer_.extensions, {}));
+  message.measured = measure();
   MessageWriter writer;
   write(writer, message);
   return writer.finish();
@@ -143,32 +160,33 @@ OutMessage SchedulerLink::heartbeat_message() {
 Async<void> SchedulerLink::heartbeat() {
   if (beating_ || closed_) co_return;
   beating_ = true;
+  const double sent = loop_.now().wall;
   // g++ 12 destroys a braced temporary in a co_await expression twice: it gets a name.
   protocol::RpcPool::Call call{options_.scheduler_address, heartbeat_message(),
                                protocol::Duration::seconds(kBeatTimeout), true};
+  fetcher_.clear_rates();
   Result<Frames> answer = co_await pool_.call(std::move(call));
   beating_ = false;
   if (!answer || closed_) co_return;  // the stream decides whether the scheduler is gone
   Message message;
   protocol::HeartbeatReply reply;
-  if (!message.reset(std::move(*answer)) || !read(message, reply)) co_return;
-  if (reply.missing) {
-    on_lost_("worker-heartbeat: the scheduler does not know this worker");
-  } else if (reply.heartbeat_interval_seconds != interval_) {
-    beat_every(reply.heartbeat_interval_seconds);
-  }
+  if (message.reset(std::move(*answer)) && read(message, reply)) on_answer(sent, reply);
+}
+
+void SchedulerLink::on_answer(double sent, const protocol::HeartbeatReply& reply) {
+  if (reply.missing) return on_lost_("worker-heartbeat-missing");
+  if (reply.heartbeat_interval_seconds != interval_) beat_every(reply.heartbeat_interval_seconds);
+  ServiceEvent event;
+  event.kind = ServiceEvent::Kind::heartbeat;
+  event.seconds = reply.time - (sent + loop_.now().wall) / 2;
+  driver_.set_clock_ahead(event.seconds);
+  service_.push(std::move(event));
 }
 
 void SchedulerLink::beat_every(double seconds) {
   interval_ = seconds;
   const auto ms = static_cast<std::uint64_t>(std::max(seconds, 0.05) * 1000);
   beat_.start(ms, ms, [this] { spawn(heartbeat()); });
-}
-
-Slice SchedulerLink::metrics() {
-  MessageWriter writer;
-  write(writer, gauge_.read(loop_.now()));
-  return writer.take_payload()->header;
 }
 
 void SchedulerLink::close() {

@@ -15,6 +15,7 @@
 #include "protocol/net/rpc_pool.h"
 #include "protocol/net/sender.h"
 #include "worker/shell/metrics.h"
+#include "worker/shell/options.h"
 #include "worker/shell/service_queue.h"
 #include "worker/shell/stream_in.h"
 
@@ -22,13 +23,12 @@ namespace worker {
 
 class SchedulerLink {
  public:
-  SchedulerLink(protocol::Loop& loop, const Options& options, Slice extra, protocol::RpcPool& pool,
-                protocol::StreamSender& stream, StreamIn& in, const Driver& driver,
-                MetricsSources sources,
-                ServiceQueue& service, std::function<void(std::string)> on_lost)
-      : loop_(loop), options_(options), extra_(std::move(extra)), pool_(pool),
-        stream_(stream), in_(in), driver_(driver), gauge_(sources),
-        service_(service), on_lost_(std::move(on_lost)), beat_(loop), keep_alive_(loop) {}
+  SchedulerLink(protocol::Loop& loop, const Options& options, protocol::RpcPool& pool,
+                protocol::StreamSender& stream, StreamIn& in, Driver& driver, Fetcher& fetcher,
+                Gauge gauge, ServiceQueue& service, std::function<void(std::string)> on_lost)
+      : loop_(loop), options_(options), pool_(pool), stream_(stream), in_(in), driver_(driver),
+        fetcher_(fetcher), gauge_(std::move(gauge)), service_(service),
+        on_lost_(std::move(on_lost)), beat_(loop), keep_alive_(loop) {}
 
   //! Connects and registers; the outcome is a service event.
   void start(std::string address) {
@@ -38,8 +38,8 @@ class SchedulerLink {
   //! Python is set up: tell the scheduler that we run, read its stream, send heartbeats.
   void run();
   void send_status(std::string_view status, std::string_view stimulus);
-  void set_extensions(PayloadRef map) { extensions_ = std::move(map); }
-  Slice metrics();
+  void offer(HeartbeatOffer offer) { offer_ = std::move(offer); }
+  Slice metrics() { return metrics_map(gauge_.read(loop_.now())); }
   //! Says goodbye and closes the stream.
   void close();
 
@@ -49,16 +49,18 @@ class SchedulerLink {
   protocol::Async<void> heartbeat();
   protocol::OutMessage registration();
   protocol::OutMessage heartbeat_message();
-  void refused(std::string text);
+  void not_registered(ServiceEvent::Kind kind, std::string text);
+  protocol::WorkerMetrics measure();
+  void on_answer(double sent, const protocol::HeartbeatReply& reply);
   void beat_every(double seconds);
 
   protocol::Loop& loop_;
   const Options& options_;
-  Slice extra_;  //!< a map merged into our identity
   protocol::RpcPool& pool_;
   protocol::StreamSender& stream_;
   StreamIn& in_;
-  const Driver& driver_;
+  Driver& driver_;
+  Fetcher& fetcher_;
   Gauge gauge_;
   ServiceQueue& service_;
   std::function<void(std::string)> on_lost_;
@@ -66,7 +68,7 @@ class SchedulerLink {
   protocol::Timer keep_alive_;
   protocol::Connection::Ref connection_;
   std::string address_;
-  PayloadRef extensions_;
+  HeartbeatOffer offer_;
   double interval_ = 0;
   bool beating_ = false;
   bool closed_ = false;

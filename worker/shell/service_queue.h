@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/shell/runtime.h"
+#include "worker/shell/border.h"
 
 namespace worker {
 

@@ -18,7 +18,6 @@ using protocol::Result;
 
 namespace {
 
-constexpr std::uint64_t kWatchMs = 100;
 constexpr Duration kRestAfterFailure = Duration::ms(10'000);
 
 double share(std::uint64_t bytes, const Options& options) {
@@ -44,7 +43,8 @@ Spiller::Spiller(protocol::Loop& loop, Store& store, Packer& packer, const Optio
 
 void Spiller::start() {
   if (options_.memory_limit == 0) return;
-  timer_.start(kWatchMs, kWatchMs, [this] { watch(); });
+  const auto ms = static_cast<std::uint64_t>(options_.memory_monitor_seconds * 1000);
+  if (ms > 0) timer_.start(ms, ms, [this] { watch(); });
 }
 
 void Spiller::value_added() {
@@ -56,27 +56,23 @@ bool Spiller::over_target() const {
          share(store_.fast_bytes(), options_) > options_.memory_target;
 }
 
+bool Spiller::has_room(std::uint64_t bytes) const {
+  return options_.memory_limit == 0 || options_.memory_target <= 0 ||
+         share(store_.fast_bytes() + bytes, options_) <= options_.memory_target;
+}
+
 void Spiller::watch() {
   const double used = share(resident_bytes(), options_);
-  if (options_.memory_pause > 0) {
-    const bool pause = used > options_.memory_pause;
-    if (pause && !paused_) {
-      hooks_.log("Worker is at " + std::to_string(static_cast<int>(used * 100)) +
-                 "% memory usage. Pausing worker.");
-    } else if (!pause && paused_) {
-      hooks_.log("Worker is at " + std::to_string(static_cast<int>(used * 100)) +
-                 "% memory usage. Resuming worker.");
-    }
-    if (pause != paused_) {
-      paused_ = pause;
-      pause ? hooks_.pause() : hooks_.resume();
-    }
-  }
-  // Above `spill` values go until the process is below `target` again.
+  if (options_.memory_pause > 0) hooks_.measured(used, used > options_.memory_pause);
+  process_over_ = options_.memory_spill > 0 && used > options_.memory_spill;
+  spill_if(process_over_ || over_target());
+}
+
+//! Above `spill` values go until the process is below `target` again.
+bool Spiller::still_over() {
   const double low = options_.memory_target > 0 ? options_.memory_target : options_.memory_spill;
-  process_over_spill_ = options_.memory_spill > 0 &&
-                        used > (process_over_spill_ ? low : options_.memory_spill);
-  spill_if(process_over_spill_ || over_target());
+  process_over_ = process_over_ && share(resident_bytes(), options_) > low;
+  return process_over_ || over_target();
 }
 
 void Spiller::spill_if(bool wanted) {
@@ -97,34 +93,39 @@ Async<Result<SpillRef>> Spiller::write(PayloadRef payload) {
 }
 
 Async<void> Spiller::spill_until_content() {
-  while (over_target() || process_over_spill_) {
-    const auto victim = store_.next_victim();
+  while (still_over()) {
+    auto victim = store_.next_victim();
     if (!victim) break;
-    const auto& [id, held] = *victim;
-    SpillRef file = held.spilled;  // written before and read back since: the file is still good
-    if (!file) {
-      if (options_.max_spill > 0 && store_.disk_bytes() + held.value.nbytes > options_.max_spill) {
-        store_.keep(id, false);
-        break;
-      }
-      Result<PayloadRef> payload = co_await packer_.payload(id);
-      if (!payload) {
-        hooks_.log("Failed to pickle " + key_text(held.key) + ": " + payload.error().where);
-        store_.keep(id, true);
-        continue;
-      }
-      Result<SpillRef> written = co_await write(*payload);
-      if (!written) {
-        hooks_.log("Spill to disk failed; keeping data in memory: " + written.error().text());
-        store_.keep(id, false);
-        rest_until_ = loop_.now().mono + kRestAfterFailure;
-        break;
-      }
-      file = *written;
-    }
-    store_.evict(id, std::move(file));
+    const bool more = co_await spill(victim->first, std::move(victim->second));
+    if (!more) break;
   }
   spilling_ = false;
+}
+
+Async<bool> Spiller::spill(ValueId id, Held held) {
+  SpillRef file = held.spilled;  // written before and read back since: the file is still good
+  if (!file) {
+    if (options_.max_spill > 0 && store_.disk_bytes() + held.value.nbytes > options_.max_spill) {
+      store_.keep(id, false);
+      co_return false;
+    }
+    Result<Packed> packed = co_await packer_.pack(id);
+    if (!packed || !packed->failure.empty()) {
+      if (packed) hooks_.log("Failed to pickle " + key_text(held.key) + ": " + packed->failure);
+      store_.keep(id, true);
+      co_return true;
+    }
+    Result<SpillRef> written = co_await write(packed->payload);
+    if (!written) {
+      hooks_.log("Spill to disk failed; keeping data in memory: " + written.error().text());
+      store_.keep(id, false);
+      rest_until_ = loop_.now().mono + kRestAfterFailure;
+      co_return false;
+    }
+    file = *written;
+  }
+  store_.evict(id, std::move(file));
+  co_return true;
 }
 
 }  // namespace worker

@@ -3,7 +3,7 @@
 //! Two readings drive it, as in stock: the size of managed values in memory against `target`, after
 //! every new value; and the process's resident memory against `spill` and `pause`, a few times a
 //! second. A value that cannot be written stays in memory and nothing is lost; when the disk is
-//! full, spilling rests for a while and the worker pauses if it must. Loop thread only.
+//! full, spilling rests for a while and the worker pauses if it must.
 //!
 //! Answers to: distributed/worker_memory.py, WorkerMemoryManager.
 #pragma once
@@ -13,6 +13,7 @@
 
 #include "protocol/net/async.h"
 #include "protocol/net/loop.h"
+#include "worker/shell/options.h"
 #include "worker/shell/packer.h"
 #include "worker/shell/store.h"
 
@@ -21,8 +22,8 @@ namespace worker {
 class Spiller {
  public:
   struct Hooks {
-    std::function<void()> pause;
-    std::function<void()> resume;
+    //! The process uses this share of its limit; `high`: too much to take on work.
+    std::function<void(double used, bool high)> measured;
     std::function<void(const std::string&)> log;
   };
   Spiller(protocol::Loop& loop, Store& store, Packer& packer, const Options& options, Hooks hooks);
@@ -31,13 +32,17 @@ class Spiller {
   void stop() { timer_.stop(); }
   //! A value came into memory.
   void value_added();
-  bool paused() const { return paused_; }
+  //! Whether so many bytes more would leave the values in memory within `target`.
+  bool has_room(std::uint64_t bytes) const;
 
  private:
   void watch();
   void spill_if(bool wanted);
   protocol::Async<void> spill_until_content();
+  //! False: no more now, the disk or its share is full.
+  protocol::Async<bool> spill(ValueId id, Held held);
   bool over_target() const;
+  bool still_over();
   protocol::Async<protocol::Result<SpillRef>> write(PayloadRef payload);
 
   protocol::Loop& loop_;
@@ -46,9 +51,8 @@ class Spiller {
   const Options& options_;
   Hooks hooks_;
   protocol::Timer timer_;
-  bool paused_ = false;
   bool spilling_ = false;
-  bool process_over_spill_ = false;
+  bool process_over_ = false;      //!< the process has been above `spill` and not yet below `target`
   protocol::Duration rest_until_;  //!< after a failed write
   std::uint64_t next_file_ = 0;
 };

@@ -1,8 +1,7 @@
 //! The values a worker holds: alive in Python, packed as bytes, on disk, or several of these.
 //!
-//! Shared by the loop thread (serving, spilling, dropping), executors (inputs, results) and the
-//! façade's mapping, under one lock that is never held while anything blocks. Values are counted
-//! shares: taking one out keeps it whatever happens to the store meanwhile.
+//! Touched only by whoever holds the loop's turn. Values are counted shares: taking one out keeps
+//! it whatever happens to the store meanwhile.
 //!
 //! Sizes are what dask.sizeof says, as in stock: `fast_bytes` is what is in memory and `slow_bytes`
 //! what is only on disk; together they are the worker's managed memory.
@@ -14,47 +13,39 @@
 
 #include <cstdint>
 #include <list>
-#include <mutex>
 #include <optional>
-#include <string>
-#include <vector>
+#include <utility>
 
-#include "worker/shell/runtime.h"
+#include "worker/shell/border.h"
 #include "worker/shell/spill_file.h"
 
 namespace worker {
-
-//! What task-finished says about a value besides its size.
-struct Outcome {
-  std::string type_name;
-  Slice type;
-  double start = 0;
-  double stop = 0;
-  std::uint64_t thread = 0;
-};
 
 //! A value with everything the worker knows about it. A share.
 struct Held {
   Key key;
   Value value;
   SpillRef spilled;
-  Outcome outcome;
+  TypeRef type;  //!< null: it came from elsewhere and nobody has looked yet
+  Call call;     //!< that made it
   bool actor = false;
 };
 
 class Store {
  public:
-  ValueId add(Key key, Value value, Outcome outcome, bool actor);
+  ValueId add(Held value);
   void drop(ValueId id);
 
-  std::optional<Held> get(ValueId id);
-  std::optional<Held> find(const Key& key);
-  std::vector<Key> keys() const;
-  std::size_t size() const;
+  //! Null if it is gone; valid until the store changes. Counts as a use.
+  const Held* get(ValueId id);
+  //! The same, without counting as a use.
+  const Held* peek(ValueId id) const;
+  std::size_t size() const { return entries_.size(); }
 
   //! Adds another form of a value that is still there.
-  void set_live(ValueId id, LiveRef live);
+  void set_live(ValueId id, LiveRef live, bool keep_packed);
   void set_packed(ValueId id, PayloadRef packed);
+  void set_type(ValueId id, TypeRef type);
 
   // ---- spilling -------------------------------------------------------------------------------
   //! The value in memory that was used least recently and may go to disk; it is marked as leaving
@@ -65,9 +56,9 @@ class Store {
   //! The value could not be written and stays. `never`: not to be tried again.
   void keep(ValueId id, bool never);
 
-  std::uint64_t fast_bytes() const;
-  std::uint64_t slow_bytes() const;
-  std::uint64_t disk_bytes() const;
+  std::uint64_t fast_bytes() const { return fast_bytes_; }
+  std::uint64_t slow_bytes() const { return slow_bytes_; }
+  std::uint64_t disk_bytes() const { return disk_bytes_; }
 
  private:
   struct Entry {
@@ -80,9 +71,9 @@ class Store {
   void touch(Entry& entry);
   void admit(ValueId id, Entry& entry);
 
-  mutable std::mutex mutex_;
+  Entry* find(ValueId id);
+
   absl::flat_hash_map<std::uint64_t, Entry> entries_;
-  absl::flat_hash_map<std::string, ValueId> by_key_;
   std::list<ValueId> recent_;  //!< in memory, least recently used first
   std::uint64_t next_id_ = 1;
   std::uint64_t fast_bytes_ = 0;

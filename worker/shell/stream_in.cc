@@ -48,23 +48,29 @@ RunSpecRef open_spec(const protocol::Payload& payload) {
   return spec;
 }
 
-//! True unless the annotations surely leave the task on the default executor.
-bool names_executor(const protocol::Payload& annotations) {
-  if (annotations.kind != protocol::Payload::Kind::inline_value) return true;
+//! What annotations say to the worker itself. Unless they surely leave the task on the default
+//! executor, Python looks at them.
+void heed(const protocol::Payload& annotations, Work& work) {
+  work.named_executor = true;
+  if (annotations.kind != protocol::Payload::Kind::inline_value) return;
   Document map;
-  if (!map.parse(annotations.header.view())) return true;
+  if (!map.parse(annotations.header.view())) return;
   const protocol::Value executor = map.root().find("executor");
-  return executor.exists() && !executor.equals("default");
+  work.named_executor = executor.exists() && !executor.equals("default");
+  work.lazy = !work.named_executor && map.root().find("rask").find("lazy").as_uint().has_value();
+}
+
+void annotate(Work& work, const PayloadRef& annotations) {
+  if (!annotations || annotations->header.view() == ByteView("\x80", 1)) return;
+  work.annotations = annotations;
+  heed(*annotations, work);
 }
 
 WorkRef work_of(const protocol::ComputeTask& message) {
   auto work = std::make_shared<Work>();
   work->spec = open_spec(*message.run_spec);
   if (!work->spec) work->packed_spec = message.run_spec;
-  if (message.annotations && message.annotations->header.view() != ByteView("\x80", 1)) {
-    work->annotations = message.annotations;
-    work->named_executor = names_executor(*message.annotations);
-  }
+  annotate(*work, message.annotations);
   return work;
 }
 
@@ -98,11 +104,60 @@ Status StreamIn::on_compute(const Message& message, protocol::Value op) {
   return status;
 }
 
+Status StreamIn::on_dense_compute(const Message& message, protocol::Value op) {
+  protocol::Value tasks;
+  Status status = read(message, op, dense_, tasks);
+  if (!status) return status;
+  for (protocol::NumberedBlob& blob : dense_.blobs) blobs_[blob.number] = std::move(blob.bytes);
+  for (const protocol::Value record : tasks.elements()) {
+    status = on_dense_task(message, record);
+    if (!status) return status;
+  }
+  return status;
+}
+
+Status StreamIn::on_dense_task(const Message& message, protocol::Value record) {
+  Status status = read(message, record, task_);
+  if (!status) return status;
+  auto spec = std::make_shared<protocol::RunSpec>();
+  spec->own = task_.own;
+  const auto blob = [this, &status](protocol::BlobNumber number) {
+    const auto found = blobs_.find(number);
+    if (found != blobs_.end()) return found->second;
+    status = Error{Fault::bad_type, "rask-compute: a blob that was never sent"};
+    return protocol::Slice();
+  };
+  if (task_.tail != 0) spec->tail = blob(task_.tail);
+  for (const protocol::Part& part : task_.buffers) {
+    spec->buffers.push_back(part.number != 0 ? blob(part.number) : part.bytes);
+  }
+  if (!status) return status;
+  auto work = std::make_shared<Work>();
+  work->spec = std::move(spec);
+  annotate(*work, task_.annotations);
+  fill(task_.dependencies, replicas_);
+  driver_.step(ComputeTask{task_.key, RunId(task_.run_id), Priority(task_.priority), replicas_,
+                           task_.resources, task_.actor, std::move(work)},
+               dense_.stimulus_id);
+  return status;
+}
+
+Status StreamIn::on_forget(const Message& message, protocol::Value op) {
+  protocol::ForgetBlobs in;
+  Status status = read(message, op, in);
+  for (const protocol::BlobNumber number : in.numbers) blobs_.erase(number);
+  return status;
+}
+
 Status StreamIn::on_op(const Message& message, protocol::Value op) {
   const std::string_view name = op.find("op").as_str().value_or("");
   switch (protocol::op_of(name)) {
     case Op::compute_task:
       return on_compute(message, op);
+    case Op::rask_compute:
+      return on_dense_compute(message, op);
+    case Op::rask_forget:
+      return on_forget(message, op);
     case Op::free_keys:
       return forward<protocol::FreeKeys>(message, op, [](auto& m) { return FreeKeys{m.keys}; });
     case Op::remove_replicas:
@@ -132,6 +187,9 @@ Status StreamIn::on_op(const Message& message, protocol::Value op) {
       if (status) hooks_.status_change(in.status, in.stimulus_id);
       return status;
     }
+    case Op::cancel_compute:
+      return forward<protocol::StealRequest>(message, op,
+                                             [](auto& m) { return CancelCompute{m.key}; });
     case Op::close:
       hooks_.close(std::string(op.find("reason").as_str().value_or("scheduler-close")));
       return Done{};

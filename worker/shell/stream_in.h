@@ -1,11 +1,14 @@
 //! Ops of the scheduler's stream as events of the worker core.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <functional>
 #include <string>
 
 #include "protocol/base/result.h"
 #include "protocol/wire/message.h"
+#include "protocol/wire/messages_dense.h"
 #include "protocol/wire/messages_worker.h"
 #include "worker/shell/driver.h"
 
@@ -28,6 +31,9 @@ class StreamIn {
  private:
   protocol::Status on_op(const protocol::Message& message, protocol::Value op);
   protocol::Status on_compute(const protocol::Message& message, protocol::Value op);
+  protocol::Status on_dense_compute(const protocol::Message& message, protocol::Value op);
+  protocol::Status on_dense_task(const protocol::Message& message, protocol::Value record);
+  protocol::Status on_forget(const protocol::Message& message, protocol::Value op);
   protocol::Status on_steal(const protocol::Message& message, protocol::Value op);
   template <class Read, class Make>
   protocol::Status forward(const protocol::Message& message, protocol::Value op, const Make& make);
@@ -36,6 +42,10 @@ class StreamIn {
   Hooks hooks_;
   protocol::ComputeTask compute_;  //!< reused, so that its lists keep their memory
   std::vector<Replica> replicas_;
+  protocol::DenseCompute dense_;
+  protocol::DenseTask task_;
+  //! Bytes that tasks share, by the number a rask scheduler gave them.
+  absl::flat_hash_map<protocol::BlobNumber, protocol::Slice> blobs_;
 };
 
 }  // namespace worker

@@ -1,26 +1,27 @@
-//! What the core carries for a task without looking at it (worker::WorkRef), and jobs made of it.
+//! What the core carries for a task without looking at it (worker::WorkRef).
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "worker/shell/runtime.h"
-#include "worker/shell/spill_file.h"
+#include "worker/shell/border.h"
 
 namespace worker {
+
+//! A transfer that brought inputs of a task; told with its end, for the task stream.
+struct Transfer {
+  double start = 0;  //!< wall time
+  double stop = 0;
+  std::string source;
+};
 
 struct Work {
   RunSpecRef spec;         //!< null: `packed_spec` must be opened by Python (it is compressed)
   PayloadRef packed_spec;
   PayloadRef annotations;  //!< null: empty
   bool named_executor = false;
-};
-
-//! A job whose inputs may still be on disk; the thread that takes it reads them.
-struct PendingJob {
-  Job job;
-  std::vector<SpillRef> spilled;  //!< one per input, null if the input is in memory
+  bool lazy = false;  //!< Job::lazy
+  mutable std::vector<Transfer> transfers;  //!< so far; not the core's business
 };
 
 }  // namespace worker
