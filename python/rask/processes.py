@@ -157,7 +157,9 @@ class ProcessCluster:
     def add_worker(self, wait: bool = True, options: tuple[str, ...] = ()) -> Process:
         name = f"w{self._names}"
         self._names += 1
-        command = [sys.executable, "-m", f"{self._worker_module()}", self.address,
+        stock = self.kinds[1] == "stock"
+        module = ["distributed.cli.dask_worker"] if stock else ["rask", "worker"]
+        command = [sys.executable, "-m", *module, self.address,
                    "--name", name, "--host", "127.0.0.1", "--no-nanny", "--no-dashboard",
                    "--dashboard-address", "127.0.0.1:0", "--nthreads", str(self.nthreads),
                    "--local-directory", str(self.directory), *self.worker_options, *options]
@@ -165,9 +167,6 @@ class ProcessCluster:
         if wait:
             self.wait_for_workers()
         return self.workers[name]
-
-    def _worker_module(self) -> str:
-        return "distributed.cli.dask_worker" if self.kinds[1] == "stock" else "rask.cli.worker"
 
     def wait_for_workers(self) -> None:
         """Waits until every worker process says it is registered."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import click
 
+from rask.cli.io_plan import io_plan
 from rask.cli.scheduler import scheduler
 from rask.cli.version import version_option
 from rask.cli.worker import worker
@@ -18,5 +19,6 @@ def main() -> None:
     """rask: a native runtime for Dask."""
 
 
+main.add_command(io_plan)
 main.add_command(scheduler)
 main.add_command(worker)

@@ -46,6 +46,9 @@ SECONDS = (
     "distributed.p2p.comm.retry.delay.",
     "distributed.admin.tick.",
     "distributed.admin.system-monitor.interval",
+    "rask.memory.patience",
+    "rask.memory.too-large-grace",
+    "rask.worker.prefetch",
 )
 BYTES = (
     "distributed.scheduler.bandwidth",

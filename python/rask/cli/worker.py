@@ -1,8 +1,8 @@
 """`rask worker`: the options of `dask worker`, with a native worker behind them.
 
 The command is stock's own, with another worker class and `--pin` added, so every option of every
-supported release means here what it means there. One worker runs in this process; several, or
-`--nanny`, run under stock's nannies.
+supported release means here what it means there. One worker runs in this process; several run
+under stock's nannies, or, with `--no-nanny`, in a process each that nobody restarts.
 
 Answers to: distributed/cli/dask_worker.py.
 """
@@ -15,6 +15,8 @@ import os
 import click
 from distributed.cli.dask_worker import main as stock_command
 
+from rask.cli.several import become_one_of, count_workers
+
 WORKER_CLASS = "rask.worker.Worker"
 
 
@@ -22,12 +24,20 @@ def _option(command: click.Command, name: str) -> click.Option:
     return next(option for option in command.params if option.name == name)
 
 
-def _start(pin: str, n_workers: str, nanny: bool | None, **options) -> None:
+def _start(pin: str, n_workers: str, nanny: bool | None, name: str, **options) -> None:
     if pin != "none":
         os.environ["RASK_WORKER_PIN"] = pin  # nannies hand their environment on
     if nanny is None:
         nanny = n_workers not in (None, "1", 1)
-    stock_command.callback(nanny=nanny, n_workers=n_workers, **options)
+    count, nthreads = count_workers(n_workers, options["nthreads"])
+    if not nanny and count > 1:
+        if options["listen_address"] or options["pid_file"]:
+            raise click.UsageError("--listen-address and --pid-file are for one worker")
+        number = become_one_of(count)
+        name = f"{name}-{number}" if name else name
+        options["nthreads"] = nthreads
+        n_workers = "1"
+    stock_command.callback(nanny=nanny, n_workers=n_workers, name=name, **options)
 
 
 def _command() -> click.Command:

@@ -1,5 +1,6 @@
-"""`make demo`: a stock client on rask-scheduler, every line compared with stock Dask beside it.
+"""`make demo`: a stock client on rask, every line compared with stock Dask beside it.
 
-Two clusters run side by side on loopback: rask's scheduler and a stock one, each with two stock
-workers. `shows.py` holds what is shown, `speed.py` what is measured; this file runs and prints.
+Three clusters of two workers run side by side on loopback: all rask, rask's scheduler with stock
+workers, and all stock. `shows.py` holds what is shown, `speed.py` what is measured; `__main__.py`
+runs and prints.
 """

@@ -8,12 +8,18 @@ Answers to: distributed.scheduler.Scheduler._apply_annotations and the user part
 
 from __future__ import annotations
 
+import contextlib
+import numbers
+from collections.abc import Mapping
+
 import msgpack
+from dask.utils import parse_bytes
 from distributed.protocol.pickle import dumps as dask_dumps
 from distributed.protocol.serialize import msgpack_encode_default
 
 from rask.graph.emit import NONE
 
+MOST_BYTES = 2**60
 
 class AnnotationSets:
     """Numbers the annotation sets of one submission."""
@@ -62,6 +68,28 @@ class AnnotationSets:
         return number
 
 
+def _bytes(value) -> int:
+    """Bytes of an annotation `memory`: a number, or text like "2 GB"."""
+    number = None
+    if isinstance(value, (numbers.Real, str)) and not isinstance(value, bool):
+        with contextlib.suppress(ValueError, OverflowError):
+            number = parse_bytes(value) if isinstance(value, str) else int(value)
+    if number is None or not 0 <= number <= MOST_BYTES:
+        raise ValueError(f"annotation memory={value!r} is not a number of bytes")
+    return number
+
+
+def _device_limit(rask) -> dict | None:
+    """How many tasks of one device may run at once on a worker; None if that is not said."""
+    io = rask.get("io") if isinstance(rask, Mapping) else None
+    if not isinstance(io, Mapping) or "device" not in io or "concurrency" not in io:
+        return None
+    most = io["concurrency"]
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise ValueError(f"annotation rask: io concurrency {most!r} is not a positive number")
+    return {"device": str(io["device"]), "concurrency": min(most, 2**32 - 1)}
+
+
 def _fields(resolved: dict) -> dict:
     fields: dict = {"priority": 0.0, "retries": 0, "workers": [], "allow_other_workers": False,
                     "resources": {}}  # fmt: skip
@@ -78,6 +106,10 @@ def _fields(resolved: dict) -> dict:
             fields["retries"] = max(int(value), 0)
         elif name == "priority":
             fields["priority"] = float(-(-value))  # a priority that cannot be negated is an error
+        elif name == "memory" and value is not None:
+            fields["memory"] = _bytes(value)
+        elif name == "rask" and (limit := _device_limit(value)):
+            fields["io"] = limit
     try:
         fields["raw"] = msgpack.packb(
             resolved, use_bin_type=True, default=msgpack_encode_default

@@ -27,7 +27,6 @@ def barriers(keys: list, nodes: dict, emitter: Emitter) -> list[dict]:
                     "key": number,
                     "shuffle": spec.id,
                     "spec": emitter.blob(dask_dumps(spec)),
-                    "buffers": [],
                 }
                 found.append(fields)
     return found

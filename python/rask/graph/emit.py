@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from array import array
+from itertools import chain
 
 import msgpack
 
@@ -21,6 +22,7 @@ SLICE_RECORDS = 4096
 SLICE_BYTES = 3 << 18  # below MEMFD_MIN, so that an ordinary slice goes through the socket
 _BLOBS_MAX = 1024
 NONE = 0xFFFFFFFF
+_ORDINARY = {str, int, float, bytes}
 
 assert array("I").itemsize == 4 and sys.byteorder == "little"
 
@@ -35,10 +37,19 @@ def _plain(key):
 
 
 def pack_keys(keys: list) -> bytes:
-    if set(map(type, keys)) != {str}:
+    if not _are_ordinary(keys):
         for key in keys:
             _check(key)
     return msgpack.packb(keys, use_bin_type=True, default=_plain)
+
+
+def _are_ordinary(keys: list) -> bool:
+    """Whether all are of Dask's types, or flat tuples of them; quick to say for most graphs."""
+    kinds = set(map(type, keys))
+    if tuple in kinds:
+        kinds.discard(tuple)
+        kinds.update(map(type, chain.from_iterable(key for key in keys if type(key) is tuple)))
+    return kinds <= _ORDINARY
 
 
 def _check(key) -> None:

@@ -12,6 +12,7 @@ from distributed.core import error_message
 from rask.graph import expand, fanout, opcodes
 from rask.graph.annotations import AnnotationSets
 from rask.graph.barriers import barriers
+from rask.graph.clustered.run import clustered, layer_annotations, settings_are_used_up
 from rask.graph.emit import Emitter
 from rask.graph.link import Closed, Link, Message
 from rask.graph.ordering import order
@@ -42,8 +43,12 @@ def _answer(link: Link, message: Message) -> None:
     if not header["order"] and fanout.emitted(expr, wanted, everywhere, emitter):
         return
     wanted = set(wanted)
+    layers = layer_annotations(expr)  # before Dask fuses them away
     dsk, by_type = expand.materialized(expr, wanted)
     del expr
+    if header["order"]:
+        dsk = clustered(dsk, wanted, by_type, layers, everywhere, header)
+    settings_are_used_up(by_type, everywhere)
     places = order(dsk) if header["order"] else None
     _emit_graph(emitter, dsk, wanted, places, AnnotationSets(by_type, everywhere))
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 
-from dask.sizeof import sizeof
+from distributed.sizeof import safe_sizeof as sizeof
 
-from rask.worker.packing import unpack
+from rask.worker.execute import revive
+from rask.worker.packing import describe_type
 
 
 class NativeData(MutableMapping):
@@ -24,17 +25,17 @@ class NativeData(MutableMapping):
         found = self.runtime.value(key) if self.runtime is not None else None
         if found is None:
             raise KeyError(key)
-        live, value, _ = found
-        return value if live else unpack(value)
+        value_id, live, value = found
+        return value if live else revive(self.runtime, value_id, value)
 
     def __setitem__(self, key, value) -> None:
-        self.runtime.put(key, value, sizeof(value))
+        self.runtime.put(key, value, sizeof(value), describe_type(type(value)))
 
     def __delitem__(self, key) -> None:
         raise TypeError(f"{key!r}: values are released by the scheduler, not by hand")
 
     def __contains__(self, key) -> bool:
-        return self.runtime is not None and self.runtime.value(key) is not None
+        return self.runtime is not None and self.runtime.holds(key)
 
     def __iter__(self) -> Iterator:
         return iter(self.runtime.keys() if self.runtime is not None else ())

@@ -8,35 +8,26 @@ for an event loop, and the loop that speaks to the cluster never waits for this 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
-import pickle
+import sys
 import threading
+from types import FunctionType
 
 import dask
-from dask.sizeof import sizeof
-from dask.utils import typename
 from distributed.actor import Actor
 from distributed.core import error_message
 from distributed.exceptions import Reschedule
 from distributed.metrics import time
-from distributed.worker import _worker_cvar, dumps_function, thread_state
+from distributed.protocol import pickle
+from distributed.sizeof import safe_sizeof as sizeof
+from distributed.worker import _worker_cvar, thread_state
 
-from rask.worker.packing import pack, pack_if_cheap, unpack
+from rask.worker.functions import load_spec_pickle
+from rask.worker.lazy import lazy_inputs
+from rask.worker.packing import SIMPLE_TYPES, describe_type, pack, pack_if_cheap, unpack
 
 logger = logging.getLogger("distributed.worker")
-
-_type_names: dict[type, tuple[str, bytes]] = {}
-
-
-def describe_type(kind: type) -> tuple[str, bytes]:
-    """The name and the pickle of a result's class, as task-finished carries them."""
-    try:
-        return _type_names[kind]
-    except KeyError:
-        described = typename(kind), dumps_function(kind)
-        if len(_type_names) < 10_000:
-            _type_names[kind] = described
-        return described
 
 
 def load_spec(job):
@@ -47,25 +38,41 @@ def load_spec(job):
     own, tail, buffers = spec
     if tail is not None:
         own = b"".join((own, tail))
-    return pickle.loads(own, buffers=buffers) if buffers else pickle.loads(own)
+    return load_spec_pickle(own, buffers)
 
 
-def load_inputs(job, worker) -> dict:
-    """The task's dependencies as live objects."""
+def load_inputs(job, worker, spec) -> dict:
+    """The task's dependencies as live objects, or as what stands for them until they are needed."""
+    if job.lazy:
+        return lazy_inputs(job, spec, load_annotations(job)["rask"]["lazy"], worker)
     data = {}
     for key, value_id, live, value, actor in job.inputs():
         if actor:
             value = Actor(type(worker.state.actors[key]), worker.address, key, worker)
         elif not live:
-            value = unpack(value)
-            worker.runtime.set_live(value_id, value)
+            value = revive(worker.runtime, value_id, value)
         data[key] = value
     return data
+
+
+def revive(runtime, value_id: int, payload):
+    """The value of a payload; from now on the worker holds it alive."""
+    value = unpack(payload)
+    runtime.set_live(value_id, value, payload[2])
+    return value
 
 
 def load_annotations(job) -> dict:
     payload = job.annotations()
     return unpack(payload) if payload is not None else {}
+
+
+def is_coroutine(spec) -> bool:
+    """`spec.is_coro`, with a short way for plain functions."""
+    func = getattr(spec, "func", None)
+    if type(func) is FunctionType and not func.__dict__:
+        return bool(func.__code__.co_flags & inspect.CO_COROUTINE)
+    return spec.is_coro
 
 
 class Execution:
@@ -74,50 +81,48 @@ class Execution:
     def __init__(self, worker) -> None:
         self.worker = worker
         self.runtime = worker.runtime
+        self.active_threads = worker.active_threads
 
     def run(self, job) -> None:
-        """Runs a job of the default pool, start to end."""
+        """Runs a job, start to end, on a thread of a pool."""
         start = time()
         spec = None
         try:
-            data = load_inputs(job, self.worker)
             spec = load_spec(job)
+            data = load_inputs(job, self.worker, spec) if job.has_inputs else {}
+            coroutine = is_coroutine(spec)
         except BaseException as error:  # the task could not even be started
             self.fail(job, error, start, time(), None)
             return
-        if spec.is_coro:
+        if coroutine:
             self.worker.run_coroutine_job(job, spec, data)
             return
-        value, error, start = self._call(job, spec, data)
-        stop = time()
-        del data
-        if error is None:
-            self.finish(job, value, start, stop)
-        else:
-            self.fail(job, error, start, stop, spec)
-
-    def _call(self, job, spec, data):
-        """Calls the task where `get_worker()` and friends work: (value, error, start)."""
-        worker = self.worker
         ident = threading.get_ident()
-        with worker.active_threads_lock:
-            worker.active_threads[ident] = job.key
-        thread_state.execution_state = worker.execution_state
-        thread_state.key = job.key
-        token = _worker_cvar.set(worker)
+        # Single operations on a dict need no lock, and whoever reads it copies it first.
+        self.active_threads[ident] = thread_state.key = job.key
+        thread_state.execution_state = self.worker.execution_state
+        token = _worker_cvar.set(self.worker)
         thread_state.start_time = start = time()
         try:
             if job.annotated:
                 with self._span(job):
-                    return spec(data), None, start
-            return spec(data), None, start
+                    value = spec(data)
+            else:
+                value = spec(data)
         except BaseException as error:
             # Handed on, not raised again: the exception must not gain a context of ours.
-            return None, error, start
-        finally:
-            _worker_cvar.reset(token)
-            with worker.active_threads_lock:
-                del worker.active_threads[ident]
+            failure = error
+        else:
+            failure = None
+        stop = time()
+        if job.lazy and job.spoiled:
+            failure = Reschedule()
+        _worker_cvar.reset(token)
+        del self.active_threads[ident], data
+        if failure is None:
+            self.finish(job, value, start, stop)
+        else:
+            self.fail(job, failure, start, stop, spec)
 
     @staticmethod
     def _span(job):
@@ -127,35 +132,26 @@ class Execution:
         return contextlib.nullcontext()
 
     def finish(self, job, value, start: float, stop: float) -> None:
-        delay = self.worker.scheduler_delay
-        type_name, type_pickle = describe_type(type(value))
-        if job.actor:
-            self.worker.state.actors[job.key] = value
-            packed = None
-        else:
-            packed = pack_if_cheap(value)
+        kind = type(value)
         try:
-            nbytes = sizeof(value)
+            described = describe_type(kind)
+            if job.actor:
+                self.worker.state.actors[job.key] = value
+                packed = None
+            else:
+                packed = pack_if_cheap(value)
+            nbytes = sys.getsizeof(value) if kind in SIMPLE_TYPES else sizeof(value)
         except Exception as error:
             self.fail(job, error, start, stop, None)
             return
         self.runtime.finished(
-            job,
-            value,
-            nbytes,
-            packed,
-            type_name,
-            type_pickle,
-            start + delay,
-            stop + delay,
-            threading.get_ident(),
+            job, value, nbytes, packed, described, start, stop, threading.get_ident()
         )
 
     def fail(self, job, error: BaseException, start: float, stop: float, spec) -> None:
         if isinstance(error, Reschedule):
             self.runtime.rescheduled(job)
             return
-        delay = self.worker.scheduler_delay
         message = describe_error(error)
         logger.error(
             "Compute Failed\nKey:       %s\nState:     executing\nTask:  %s\n"
@@ -165,13 +161,7 @@ class Execution:
             message["exception_text"],
             message["traceback_text"],
         )
-        self.runtime.failed(
-            job,
-            *error_payloads(message),
-            start + delay,
-            stop + delay,
-            threading.get_ident(),
-        )
+        self.runtime.failed(job, *error_payloads(message), start, stop, threading.get_ident())
 
 
 def describe_error(error: BaseException):
@@ -187,15 +177,21 @@ def describe_error(error: BaseException):
         raise error
     except BaseException as raised:
         raised.__traceback__ = trace
-        return error_message(raised)
+        message = error_message(raised)
+    # For a traceback that cannot be pickled (a very deep one) stock sends its text, which stock's
+    # client does not understand and waits for ever.
+    packed = message["traceback"]
+    if packed is not None and packed.data == pickle.dumps(message["traceback_text"]):
+        message["traceback"] = None
+    return message
 
 
 def error_payloads(message) -> tuple:
     """(exception, traceback, exception_text, traceback_text) of an error message, packed."""
     traceback = message["traceback"]
     return (
-        pack(message["exception"].data),
-        pack(traceback.data) if traceback is not None else None,
+        pack(message["exception"].data)[0],
+        pack(traceback.data)[0] if traceback is not None else None,
         message["exception_text"],
         message["traceback_text"],
     )

@@ -3,15 +3,17 @@
 A payload is `(kind, header, frames)`: kind 1 is Dask's `__Serialized__` bundle (msgpack sub-header
 and sub-frames), kind 2 its `__Pickled__` bundle, kind 3 a value with such bundles inside it and
 kind 0 plain msgpack. The native side carries payloads without looking inside. Any form stock's
-`distributed.protocol` can read is legal; simple values take a short cut through pickle, all others
-go through stock's own serializers.
+`distributed.protocol` can read is legal; plain values take a short cut through pickle (bytes alone
+stand for such a payload), all others go through stock's own serializers.
 """
 
 from __future__ import annotations
 
 import pickle
 
+import dask
 import msgpack
+from dask.utils import typename
 from distributed.protocol.compression import decompress
 from distributed.protocol.core import loads, maybe_compress
 from distributed.protocol.serialize import (
@@ -22,6 +24,9 @@ from distributed.protocol.serialize import (
     serialize_and_split,
 )
 from distributed.protocol.utils import msgpack_opts
+from distributed.worker import dumps_function
+
+from rask._native import _worker
 
 SERIALIZED = 1
 PICKLED = 2
@@ -29,50 +34,84 @@ PICKLED = 2
 #: Types whose pickle is small and cheap, so they are packed while the GIL is held anyway.
 SIMPLE_TYPES = frozenset({int, float, bool, complex, type(None)})
 SHORT_TYPES = frozenset({str, bytes, bytearray})
+CONTAINER_TYPES = frozenset({list, tuple, dict, set, frozenset})
 EAGER_BYTES = 64 * 1024
+EAGER_ITEMS = 64
+#: Frames up to this size are not split as stock splits them: readers would have to join them again.
+WHOLE_BELOW = 1 << 30
 
-_PICKLE_HEADER = msgpack.dumps(
-    {
-        "serializer": "pickle",
-        "writeable": [],
-        "compression": [None],
-        "num-sub-frames": 1,
-    }
-)
+_PICKLE_HEADER = _worker.PICKLE_HEADER
+_types: dict[type, _worker.TypeInfo] = {}
+
+
+def describe_type(kind: type) -> _worker.TypeInfo:
+    """The name and the pickle of a result's class, as task-finished carries them."""
+    try:
+        return _types[kind]
+    except KeyError:
+        described = _worker.TypeInfo(typename(kind), dumps_function(kind))
+        if len(_types) < 10_000:
+            _types[kind] = described
+        return described
 
 
 def pack_if_cheap(value):
     """The payload of `value` if making it costs next to nothing, else None."""
     kind = type(value)
     if kind in SIMPLE_TYPES or (kind in SHORT_TYPES and len(value) <= EAGER_BYTES):
-        return SERIALIZED, _PICKLE_HEADER, (pickle.dumps(value, 5),)
-    if exports_buffer(value):
-        return pack(value)
-    return None
+        return pickle.dumps(value, 5)
+    if kind in CONTAINER_TYPES:
+        return pickle.dumps(value, 5) if is_small(value, EAGER_ITEMS) >= 0 else None
+    return pack(value)[0] if exports_buffer(value) else None
+
+
+def is_small(value, left: int) -> int:
+    """How many of `left` plain items remain when those of `value` are counted; < 0: not small."""
+    kind = type(value)
+    if kind in SIMPLE_TYPES:
+        return left - 1
+    if kind in SHORT_TYPES:
+        return left - 1 if len(value) <= 256 else -1
+    if kind not in CONTAINER_TYPES or len(value) > left:
+        return -1
+    items = value.items() if kind is dict else value
+    for item in items:
+        left = is_small(item, left)
+        if left < 0:
+            return left
+    return left - 1
 
 
 def exports_buffer(value) -> bool:
     """True for values whose bytes can be sent from where they lie: plain NumPy arrays and bytes."""
     kind = type(value)
     if kind in SHORT_TYPES:
-        return True
+        return kind is not str
     if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
         flags = value.flags
         return not value.dtype.hasobject and (flags.c_contiguous or flags.f_contiguous)
     return False
 
 
-def pack(value):
-    """The payload of any value, by the serializers stock would use."""
-    header, frames = serialize_and_split(Serialize(value))
-    compression = list(header.get("compression", [None] * len(frames)))
-    for i, frame in enumerate(frames):
-        if compression[i] is None:
-            compression[i], frames[i] = maybe_compress(frame)
-    header["compression"] = tuple(compression)
+def pack(value) -> tuple[tuple, str]:
+    """The payload of any value, by the serializers stock would use, and why it failed, or "".
+
+    A value that cannot be serialized becomes a payload that raises where it is read, as in stock.
+    """
+    wanted = dask.config.get("distributed.comm.compression")
+    header, frames = serialize_and_split(Serialize(value), size=None if wanted else WHOLE_BELOW)
+    if wanted:
+        compression = list(header.get("compression", [None] * len(frames)))
+        for i, frame in enumerate(frames):
+            if compression[i] is None:
+                compression[i], frames[i] = maybe_compress(frame, compression=wanted)
+        header["compression"] = tuple(compression)
     header["num-sub-frames"] = len(frames)
     packed = msgpack.dumps(header, default=msgpack_encode_default, use_bin_type=True)
-    return SERIALIZED, packed, frames
+    failure = ""
+    if header.get("serializer") == "error":
+        failure = f"Could not serialize object of type {type(value).__name__}"
+    return (SERIALIZED, packed, frames), failure
 
 
 def unpack(payload):

@@ -2,21 +2,26 @@
 
 Each pool thread runs a *pump*: take a job, run it, take the next. Because the threads belong to
 `distributed.threadpoolexecutor`, stock's `secede()` and `rejoin()` work on them unchanged: a thread
-that secedes leaves the pool, its replacement gets a pump of its own; a pump ends whenever its
-thread is wanted back by the pool.
+that secedes leaves the pool and a pump starts on its replacement; a pump ends whenever its thread
+is wanted back by the pool. Invariant: as many pumps as threads run or wait in the pool's queue.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 
 from distributed.threadpoolexecutor import ThreadPoolExecutor
 
 logger = logging.getLogger("distributed.worker")
 
-_bound = threading.local()
+
+class _Local(threading.local):
+    bound = False  # to a core or node
+    pumping = False  # runs a job for a pump that nobody replaces
+
+
+_local = _Local()
 
 
 class JobPool(ThreadPoolExecutor):
@@ -24,16 +29,18 @@ class JobPool(ThreadPoolExecutor):
         super().__init__(nthreads, thread_name_prefix=thread_name_prefix)
         self.nthreads = nthreads
         self.execution = None
-        self._waiting: set[threading.Thread] = set()  # for a job, in native code
 
     def start_pumps(self, execution) -> None:
         self.execution = execution
         for _ in range(self.nthreads):
             super().submit(self._pump)
 
-    def replace_pump(self) -> None:
-        """A task seceded: its thread no longer pulls jobs, a fresh one does."""
-        super().submit(self._pump)
+    def _adjust_thread_count(self) -> None:
+        """Called by `secede()` on the thread that just left: a pump must run elsewhere instead."""
+        super()._adjust_thread_count()
+        if _local.pumping and threading.current_thread() not in self._threads:
+            _local.pumping = False  # whatever becomes of this thread, it was replaced
+            super().submit(self._pump)
 
     def submit(self, fn, *args, **kwargs):
         """Other work for the pool (rejoin, benchmarks): make a pump let go of its thread."""
@@ -45,39 +52,27 @@ class JobPool(ThreadPoolExecutor):
 
     def _pump(self) -> None:
         runtime = self.execution.runtime
-        me = threading.current_thread()
         self._pin(runtime)
-        while (job := self._next_job(runtime, me)) is not None:
+        while (job := runtime.next_job()) is not None:
+            _local.pumping = True
             try:
                 self.execution.run(job)
             except BaseException:  # a bug of ours: the thread must survive it
                 logger.exception("Executor failed outside the task")
             del job
-            if me not in self._threads:  # seceded and never came back
+            if not _local.pumping:
                 return
+            _local.pumping = False
             if self._rejoin_list:
                 super().submit(self._pump)
                 return
 
-    def _next_job(self, runtime, me):
-        self._waiting.add(me)
-        try:
-            return runtime.next_job()
-        finally:
-            self._waiting.discard(me)
-
-    def leave_native_code(self, timeout: float) -> None:
-        """Waits until no thread waits for a job any more; the runtime has been stopped."""
-        deadline = time.monotonic() + timeout
-        while self._waiting and time.monotonic() < deadline:
-            time.sleep(0.001)
-
     @staticmethod
     def _pin(runtime) -> None:
         """Binds the thread once; a machine that refuses is no reason not to work."""
-        if getattr(_bound, "done", False):
+        if _local.bound:
             return
-        _bound.done = True
+        _local.bound = True
         try:
             runtime.pin_executor()
         except RuntimeError as error:

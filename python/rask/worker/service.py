@@ -18,6 +18,10 @@ from distributed.utils import has_keyword
 logger = logging.getLogger("distributed.worker")
 
 
+class Refused(ValueError):
+    """The scheduler does not want this worker."""
+
+
 class PeerStub:
     """Stands for the connection in handlers that want one; they only look at the address."""
 
@@ -32,8 +36,22 @@ class Service:
     def __init__(self, worker) -> None:
         self.worker = worker
         self.runtime = worker.runtime
-        self.on_registered: asyncio.Future = asyncio.get_running_loop().create_future()
+        self.on_registered: asyncio.Future | None = None
         self._tasks: set[asyncio.Task] = set()
+        self._act = {
+            "request": lambda token, content: self._spawn(self._serve(token, *content)),
+            "stream": lambda _, content: self._spawn(self._stream(content[0])),
+            "job": lambda _, job: worker.run_named_job(job),
+            "registered": lambda _, content: self._settle(_load(content[0])),
+            "refused": lambda _, text: self._settle(Refused(text)),
+            "unreachable": lambda _, text: self._settle(OSError(text)),
+            "log": lambda _, text: logger.warning(text),
+            "status": lambda _, name: worker.set_native_status(Status.lookup[name]),
+            "heartbeat": lambda _, seconds: worker.on_heartbeat(seconds),
+            "transitions": lambda _, seen: self._tell_plugins(seen),
+            "actor_gone": lambda _, key: worker.state.actors.pop(key, None),
+            "close": lambda _, reason: self._spawn(worker.close(reason=reason)),
+        }
 
     def start(self) -> None:
         asyncio.get_running_loop().add_reader(self.runtime.service_fd(), self._drain)
@@ -41,32 +59,34 @@ class Service:
     def stop(self) -> None:
         asyncio.get_running_loop().remove_reader(self.runtime.service_fd())
 
+    async def register(self) -> dict:
+        """One attempt; gives the scheduler's answer or raises."""
+        self.on_registered = asyncio.get_running_loop().create_future()
+        self.runtime.start()
+        return await self.on_registered
+
+    def _settle(self, outcome) -> None:
+        if self.on_registered is None or self.on_registered.done():
+            return
+        if isinstance(outcome, Exception):
+            self.on_registered.set_exception(outcome)
+        else:
+            self.on_registered.set_result(outcome)
+
     def _drain(self) -> None:
-        for kind, token, frames, text, job in self.runtime.take_service_events():
+        for kind, token, content in self.runtime.take_service_events():
             try:
-                self._dispatch(kind, token, frames, text, job)
+                self._act[kind](token, content)
             except Exception:
                 logger.exception("Worker service event %s failed", kind)
 
-    def _dispatch(self, kind: str, token: int, frames: list, text: str, job) -> None:
-        if kind == "request":
-            self._spawn(self._serve(token, frames, text))
-        elif kind == "stream":
-            self._spawn(self._stream(frames))
-        elif kind == "job":
-            self.worker.run_named_job(job)
-        elif kind == "registered":
-            if not self.on_registered.done():
-                self.on_registered.set_result(_load(frames))
-        elif kind == "refused":
-            if not self.on_registered.done():
-                self.on_registered.set_exception(ValueError(f"Unexpected response from register: {text}"))
-        elif kind == "log":
-            logger.warning(text)
-        elif kind == "status":
-            self.worker.set_native_status(Status.lookup[text])
-        elif kind == "close":
-            self._spawn(self.worker.close(reason=text))
+    def _tell_plugins(self, seen: list) -> None:
+        for plugin in self.worker.watching_plugins():
+            for key, start, finish, _, _ in seen:
+                try:
+                    plugin.transition(key, start, finish)
+                except Exception:
+                    logger.info("Plugin %s failed with exception", plugin, exc_info=True)
 
     def _spawn(self, coroutine) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

@@ -1,0 +1,141 @@
+"""Where the blocks are now: one question to the scheduler, asked again while blocks are missing.
+
+Blocks that are still being computed, or computed again, are waited for; failed and cancelled ones end
+the split with an error that names the first of them. A snapshot may be stale the moment it is made:
+nothing but speed depends on it, because partitions depend on their blocks by key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from distributed import CancelledError, Future, wait
+
+from rask.spliter.collection import SpliterError
+
+ATTEMPTS = 20
+
+
+@dataclass
+class WorkerView:
+    """What a split wants to know of a worker."""
+
+    nthreads: int
+    running: bool
+    numa: int | None = None  # nodes; None: not asked yet
+
+
+def workers_now(client: Any) -> dict[str, WorkerView]:
+    """All workers of the cluster, by address."""
+    async def ask() -> Any:
+        return await client.scheduler.identity(n_workers=-1)
+
+    return _views(client.sync(ask))
+
+
+def _views(identity: dict[str, Any]) -> dict[str, WorkerView]:
+    return {address: WorkerView(int(info["nthreads"]), info.get("status", "running") == "running",
+                                _numa(info))
+            for address, info in identity["workers"].items()}
+
+
+def _numa(info: dict[str, Any]) -> int | None:
+    """NUMA nodes that a rask worker tells of; stock workers tell of none."""
+    topology = info.get("topology")
+    found = topology.get("numa_nodes") if isinstance(topology, dict) else None
+    return max(1, found) if isinstance(found, int) else None
+
+
+def with_numa(client: Any, workers: dict[str, WorkerView]) -> None:
+    """Asks workers that do not tell over how many NUMA nodes the processors they may use are
+    spread. One that leaves before it answers counts as one node."""
+    from rask.spliter.tasks import by_value, numa_nodes
+
+    silent = [address for address, view in workers.items() if view.numa is None and view.running]
+    answers = client.run(by_value(numa_nodes), workers=silent, on_error="return") if silent else {}
+    for address, view in workers.items():
+        count = answers.get(address, view.numa)
+        view.numa = max(1, count) if isinstance(count, int) else 1
+
+
+def await_blocks(blocks: list[Future], timeout: float | None) -> None:
+    """Returns when every block was in memory; raises for failed and cancelled ones.
+
+    "lost" is no end: its worker left and the scheduler computes it again, or says that it cannot.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    now = [block.status for block in blocks]
+    while "pending" in now or "lost" in now:
+        waiting = [block for block, status in zip(blocks, now) if status in ("pending", "lost")]
+        try:
+            wait(waiting, timeout=None if deadline is None else max(1e-3, deadline - time.monotonic()))
+        except (TimeoutError, asyncio.TimeoutError) as error:
+            late = [block.key for block in waiting if block.status in ("pending", "lost")]
+            raise TimeoutError(f"{len(late)} of {len(blocks)} blocks are not computed after "
+                               f"{timeout} s; the first is {late[0] if late else None}") from error
+        except CancelledError:
+            pass  # said below, like those that were cancelled before
+        now = [block.status for block in blocks]
+    for state in ("error", "cancelled"):
+        if state in now:
+            first = blocks[now.index(state)]
+            cause = first.exception() if state == "error" else None
+            said = f": {type(cause).__name__}: {cause}" if cause is not None else ""
+            raise SpliterError(f"{now.count(state)} of {len(blocks)} blocks {_WORDS[state]}; the "
+                               f"first is {first.key!r}{said}") from cause
+
+
+_WORDS = {"error": "failed", "cancelled": "were cancelled"}
+
+
+def locate(client: Any, blocks: list[Future],
+           timeout: float | None) -> tuple[list[tuple[str, ...]], dict[str, WorkerView]]:
+    """Holders of each block, and the workers. Blocks on the move are asked for again."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    await_blocks(blocks, timeout)
+    keys = [block.key for block in blocks]
+
+    async def ask() -> Any:
+        return await asyncio.gather(client.scheduler.who_has(keys=keys),
+                                    client.scheduler.identity(n_workers=-1))
+
+    for attempt in range(ATTEMPTS):
+        answer, identity = client.sync(ask)
+        workers = _views(identity)
+        holders = _known(keys, answer, workers)
+        missing = [i for i, held in enumerate(holders) if not held]
+        if not missing:
+            return holders, workers
+        if deadline is not None and time.monotonic() > deadline:
+            break
+        # In memory a moment ago and on no worker now: its worker left, and the scheduler computes
+        # it again. The wait ends when it is there, or says why it cannot be.
+        time.sleep(0.05 * (attempt + 1))
+        await_blocks([blocks[i] for i in missing], timeout)
+    raise SpliterError(f"{len(missing)} of {len(blocks)} blocks are on no worker; the first is "
+                       f"{keys[missing[0]]!r}; workers seem to come and go, try again")
+
+
+def _known(keys: list[Any], answer: dict[Any, Any],
+           workers: dict[str, WorkerView]) -> list[tuple[str, ...]]:
+    """Holders of each key among the workers. Blocks are many and sets of holders few."""
+    seen: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
+    found = []
+    for key in keys:
+        held = tuple(answer.get(key, ()))
+        if held not in seen:
+            seen[held] = tuple(worker for worker in held if worker in workers)
+        found.append(seen[held])
+    return found
+
+
+def sizes_of(client: Any, keys: list[Any]) -> list[int]:
+    """Bytes of each block as its worker measured them."""
+    async def ask() -> Any:
+        return await client.scheduler.nbytes(keys=keys, summary=False)
+
+    found = client.sync(ask)
+    return [int(found.get(key, 0) or 0) for key in keys]

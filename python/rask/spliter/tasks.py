@@ -1,0 +1,313 @@
+"""What runs on the workers. Travels by value: workers need neither rask nor this version of it.
+
+Blocks reach a partition's task as ordinary arguments, so a stock worker has them all in memory while
+the task runs. A rask worker passes what stands for them (python/rask/worker/lazy.py), and a block
+is read when its turn comes. An error inside user code gets a note that names the block it was
+looking at.
+
+Nothing here may refer to another module of rask: `by_value` pickles these functions whole.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dask._task_spec import GraphNode, List, TaskRef
+
+
+class Blocks:
+    """The blocks of a partition as one value on their worker, next to the blocks themselves.
+
+    It refers to the blocks and copies nothing, so it says it is small: the worker counts the
+    blocks already. Sent elsewhere or written to disk it carries them along.
+    """
+
+    def __init__(self, blocks: list[Any]):
+        self.blocks = blocks
+
+    def __sizeof__(self) -> int:
+        return 64 + 8 * len(self.blocks)
+
+
+def unwrapped(blocks: Any) -> list[Any]:
+    # By name: a class that travels by value is another class in another process.
+    return blocks.blocks if type(blocks).__name__ == "Blocks" else blocks
+
+
+def loaded(block: Any) -> Any:
+    """The block itself, where a worker passed something that stands for it."""
+    return block._rask_load_() if hasattr(type(block), "_rask_load_") else block
+
+
+def hold(blocks: list[Any]) -> Blocks:
+    return Blocks(list(blocks))
+
+
+def run(spec: dict[str, Any], blocks: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One partition: `spec` says how user code wants the blocks."""
+    blocks, at = unwrapped(blocks), [-1]
+
+    def walk() -> Iterator[Any]:
+        for position, block in enumerate(blocks):
+            at[0] = position
+            yield loaded(block)
+
+    try:
+        return ACTIONS[spec["action"]](spec, blocks, walk(), args, kwargs)
+    except Exception as error:
+        _note(error, spec, at[0])
+        raise
+
+
+def _whole(spec: Any, blocks: list[Any], walk: Any, args: Any, kwargs: Any) -> Any:
+    taken = {"iter": lambda: walk, "list": lambda: [loaded(block) for block in blocks],
+             "concat": lambda: join(blocks, spec["layout"])}[spec["pass_as"]]()
+    return spec["fn"](taken, *args, **kwargs)
+
+
+def _each(spec: Any, blocks: Any, walk: Any, args: Any, kwargs: Any) -> Any:
+    return [spec["fn"](block, *args, **kwargs) for block in walk]
+
+
+def _reduced(spec: Any, blocks: Any, walk: Any, args: Any, kwargs: Any) -> Any:
+    fn = spec["fn"]
+    return fold(spec["combine"], spec["many"],
+                walk if fn is None else (fn(block, *args, **kwargs) for block in walk))
+
+
+def _joined(spec: Any, blocks: Any, walk: Any, args: Any, kwargs: Any) -> Any:
+    return join(blocks, spec["layout"], copy=True)
+
+
+def _measured(spec: Any, blocks: Any, walk: Any, args: Any, kwargs: Any) -> Any:
+    return [extent(block) for block in walk]
+
+
+ACTIONS = {"whole": _whole, "each": _each, "reduce": _reduced, "join": _joined,
+           "measure": _measured}
+
+
+def fold(combine: Callable[..., Any], many: bool, values: Any) -> Any:
+    return combine(list(values)) if many else functools.reduce(combine, values)
+
+
+def merge(combine: Callable[..., Any], many: bool, partials: list[Any]) -> Any:
+    return fold(combine, many, partials) if many or len(partials) > 1 else partials[0]
+
+
+def merge_in_order(combine: Callable[..., Any], many: bool, order: list[int],
+                   partials: list[list[Any]]) -> Any:
+    """Folds results of single blocks in array order, however they were grouped."""
+    values = [value for part in partials for value in part]
+    return fold(combine, many, (values[i] for i in order))
+
+
+def extent(block: Any) -> tuple[Any, Any]:
+    """(lengths per axis, dtype) of a block."""
+    if hasattr(block, "shape") and hasattr(block, "dtype"):
+        return tuple(block.shape), block.dtype
+    return (len(block),) if hasattr(block, "__len__") else (), None
+
+
+def join(blocks: list[Any], layout: Any, copy: bool = False) -> Any:
+    """One contiguous object: arrays by their layout, frames and lists end to end."""
+    first = loaded(blocks[0])
+    if hasattr(first, "iloc"):
+        import pandas
+
+        return pandas.concat([first, *map(loaded, blocks[1:])])
+    if isinstance(first, (list, tuple)) or not hasattr(first, "__array__"):
+        if not hasattr(first, "__iter__") or isinstance(first, (str, bytes)):
+            raise TypeError(f"blocks of type {type(first).__name__} cannot be joined into one")
+        return [item for block in blocks for item in loaded(block)]
+    import numpy
+
+    how, where, length = layout
+    axis = where if how == "axis" else _only(where)
+    if axis is not None and length is not None and type(first) is numpy.ndarray and first.ndim:
+        streamed = _filled(first, blocks, axis, length)
+        if streamed is not None:
+            return streamed
+    blocks = [first, *map(loaded, blocks[1:])]
+    if how == "axis":
+        return numpy.concatenate(blocks, axis=where if numpy.ndim(first) else None)
+    for axis in reversed(range(len(where))):
+        step = where[axis]
+        if step > 1:
+            blocks = [numpy.concatenate(blocks[i:i + step], axis=axis)
+                      for i in range(0, len(blocks), step)]
+    # A lone block is the worker's own object: whoever keeps the result must not share it.
+    return blocks[0].copy() if copy and blocks[0] is first else blocks[0]
+
+
+def _only(box: tuple[int, ...]) -> int | None:
+    """The one axis along which a box has several blocks."""
+    axes = [axis for axis, count in enumerate(box) if count > 1]
+    return axes[0] if len(axes) == 1 else None
+
+
+def _filled(first: Any, blocks: list[Any], axis: int, length: int) -> Any:
+    """The blocks one after the other in a new array, one of them in memory at a time beside it.
+
+    None if they turn out not to be alike.
+    """
+    import numpy
+
+    shape = (*first.shape[:axis], length, *first.shape[axis + 1:])
+    out, end = numpy.empty(shape, first.dtype), 0
+    ahead = (slice(None),) * axis
+    for position in range(len(blocks)):
+        block, first = first if position == 0 else loaded(blocks[position]), None
+        begin, end = end, end + block.shape[axis] if block.ndim == out.ndim else length + 1
+        if type(block) is not numpy.ndarray or block.dtype != out.dtype or end > length:
+            return None
+        if out[(*ahead, slice(begin, end))].shape != block.shape:
+            return None
+        out[(*ahead, slice(begin, end))] = block
+        del block
+    return out if end == length else None
+
+
+class Payload:
+    """A function that arrives whole: its pickle, from which every process makes it anew."""
+
+    def __init__(self, payload: bytes):
+        self.payload = payload
+
+    def __call__(self, *args: Any) -> Any:  # pickle wants it to be callable as it stands
+        import pickle
+
+        return pickle.loads(self.payload)(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        import pickle
+
+        return pickle.loads, (self.payload,)
+
+
+class Refs(GraphNode):
+    """Results of many blocks of one array, as one argument: a list of them.
+
+    Dask has an object per dependency, made, pickled and opened again in every process that a graph
+    passes. Keys of blocks are a name and a place, so here they are a name and runs of numbers.
+    """
+
+    __slots__ = ("called",)
+
+    def __init__(self, payload: bytes, name: str, shape: tuple[int, ...],
+                 runs: tuple[tuple[int, int], ...]):
+        self.key = None
+        self.called = payload, name, shape, runs
+        self._dependencies = frozenset(self.keys())
+
+    def keys(self) -> Iterator[tuple[Any, ...]]:
+        _, name, shape, runs = self.called
+        if sum(length != 1 for length in shape) <= 1:  # most arrays: one axis is cut
+            axis = max(range(len(shape)), key=shape.__getitem__)
+            before, after = (name, *(0,) * axis), (0,) * (len(shape) - axis - 1)
+            return ((*before, i, *after) for start, stop in runs for i in range(start, stop))
+        return self._places(name, shape, runs)
+
+    @staticmethod
+    def _places(name: str, shape: tuple[int, ...], runs: Any) -> Iterator[tuple[Any, ...]]:
+        for start, stop in runs:
+            for number in range(start, stop):
+                index: tuple[int, ...] = ()
+                for length in reversed(shape):
+                    number, place = divmod(number, length)
+                    index = (place, *index)
+                yield (name, *index)
+
+    def __call__(self, values: Any = ()) -> list[Any]:
+        return [values[key] for key in self.keys()]
+
+    def copy(self) -> Refs:
+        return self
+
+    def substitute(self, subs: Any, key: Any = None) -> Any:
+        if self._dependencies.isdisjoint(subs):
+            return self
+        new = (subs.get(k, k) for k in self.keys())
+        return List(*(k if isinstance(k, GraphNode) else TaskRef(k) for k in new))
+
+    def __sizeof__(self) -> int:
+        return 200 + 16 * len(self.called[3])
+
+    def __dask_tokenize__(self) -> Any:
+        return self.called[1:]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Payload(self.called[0]), self.called
+
+
+def refs(payload: bytes, name: str, shape: tuple[int, ...], runs: Any) -> Refs:
+    return Refs(payload, name, shape, runs)
+
+
+def same(block: Any) -> Any:
+    return block
+
+
+def pick(blocks: Any, position: int) -> Any:
+    return unwrapped(blocks)[position]
+
+
+def _note(error: Exception, spec: dict[str, Any], position: int) -> None:
+    text = f"in partition {spec['number']} of {spec['of']}"
+    if position >= 0 and spec["runs"]:
+        number = next(start + position - seen for start, stop, seen in spec["runs"]
+                      if position < seen + stop - start)
+        index: tuple[int, ...] = ()
+        for length in reversed(spec["shape"]):
+            number, place = divmod(number, length)
+            index = (place, *index)
+        keys = spec["keys"]
+        key = (keys, *index) if isinstance(keys, str) else keys[position]
+        text += f", at block {index if len(index) != 1 else index[0]}, key {key!r}"
+    if hasattr(error, "add_note"):
+        error.add_note(text)
+
+
+def numa_nodes() -> int:
+    """Over how many NUMA nodes the processors this process may use are spread."""
+    import glob
+    import os
+
+    mine, nodes = os.sched_getaffinity(0), 0
+    for path in glob.glob("/sys/devices/system/node/node[0-9]*/cpulist"):
+        with open(path) as file:
+            spans = [span.split("-") for span in file.read().strip().split(",") if span]
+        nodes += any(int(span[0]) <= cpu <= int(span[-1]) for span in spans for cpu in mine)
+    return max(1, nodes)
+
+
+class ByValue:
+    """A function of this module or of probes.py that arrives whole on a worker without rask."""
+
+    def __init__(self, function: Callable[..., Any], payload: bytes):
+        self.function = function
+        self.payload = payload
+        self.__name__ = function.__name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        import pickle
+
+        return pickle.loads, (self.payload,)
+
+
+@functools.lru_cache(maxsize=None)
+def by_value(function: Callable[..., Any]) -> ByValue:
+    import cloudpickle
+
+    module = sys.modules[function.__module__]
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        return ByValue(function, cloudpickle.dumps(function))
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)

@@ -1,0 +1,90 @@
+"""What Python adds to a worker's heartbeats: extensions, fine metrics, custom metrics.
+
+Heartbeats themselves are native and wait for nobody. After each one this leaves what the next
+should carry; what counts since the last time (digests, extensions) is sent exactly once.
+
+Answers to: distributed/worker.py, Worker.get_metrics and heartbeat.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from inspect import isawaitable
+
+import msgpack
+from distributed.protocol import dumps
+from distributed.spans import CONTEXTS_WITH_SPAN_ID
+
+logger = logging.getLogger("distributed.worker")
+
+#: Names the native side measures itself.
+NATIVE = frozenset(
+    "task_counts bandwidth digests_total_since_heartbeat managed_bytes spilled_bytes transfer "
+    "event_loop_interval cpu memory time host_net_io host_disk_io num_fds".split()
+)
+
+
+async def offer(worker) -> None:
+    digests = worker.digests_total_since_heartbeat
+    worker.digests_total_since_heartbeat = defaultdict(int)
+    if spans := worker.extensions.get("spans"):
+        spans.collect_digests(digests)
+    extensions = {
+        name: extension.heartbeat()
+        for name, extension in worker.extensions.items()
+        if hasattr(extension, "heartbeat")
+    }
+    recent = worker.monitor.recent()
+    worker.runtime.offer_heartbeat(
+        _packed(extensions),
+        _packed(_without_spans(digests)),
+        _packed(await _metrics(worker, recent)),
+        _rates(recent, "host_net_io"),
+        _rates(recent, "host_disk_io"),
+    )
+
+
+def _packed(value: dict) -> bytes:
+    """A msgpack map; nothing, if it holds what msgpack cannot carry."""
+    if not value:
+        return b""
+    frames = dumps(value)
+    return bytes(frames[0]) if len(frames) == 1 else b""
+
+
+def _without_spans(digests: dict) -> dict:
+    out: dict = defaultdict(int)
+    for key, value in digests.items():
+        if isinstance(key, tuple) and key[0] in CONTEXTS_WITH_SPAN_ID:
+            key = key[:1] + key[2:]
+        out[key] += value
+    return dict(out)
+
+
+def _rates(recent: dict, name: str) -> tuple[float, float]:
+    return float(recent.get(f"{name}.read_bps", 0)), float(recent.get(f"{name}.write_bps", 0))
+
+
+async def _metrics(worker, recent: dict) -> dict:
+    """Metrics of the system monitor and of plugins, as far as they are not native."""
+    out: dict = {}
+    for name, value in recent.items():
+        outer, _, inner = name.partition(".")
+        if outer in NATIVE:
+            continue
+        if inner:
+            out.setdefault(outer, {})[inner] = value
+        else:
+            out[name] = value
+    for name, metric in worker.metrics.items():
+        try:
+            value = metric(worker)
+            value = await value if isawaitable(value) else value
+            msgpack.dumps(value)
+        except Exception:
+            logger.debug("metric %s failed", name, exc_info=True)
+        else:
+            if name not in NATIVE:
+                out.setdefault(name, value)
+    return out
