@@ -4,6 +4,7 @@
 #include "protocol/wire/compression.h"
 #include "protocol/wire/errors.h"
 #include "protocol/wire/messages_client.h"
+#include "protocol/wire/messages_dense.h"
 #include "protocol/wire/messages_register.h"
 #include "protocol/wire/messages_rpc.h"
 #include "protocol/wire/messages_worker.h"
@@ -53,11 +54,36 @@ void read_replies(const Message& message) {
       ...);
 }
 
+void try_dense(const Message& message, Value op) {
+  DenseCompute head;
+  Value tasks;
+  if (!read(message, op, head, tasks)) return;
+  std::size_t left = 20;
+  for (const Value record : tasks.elements()) {
+    DenseTask task;
+    if (left-- == 0 || !read(message, record, task)) break;
+    MessageWriter writer;
+    head.tasks = 1;
+    write(writer, head);
+    write(writer, task);
+    const PayloadRef made = writer.take_payload();
+    Frames frames{made->header};
+    frames.insert(frames.end(), made->frames.begin(), made->frames.end());
+    Message again;
+    fuzz::require(again.reset(std::move(frames)).ok());
+    fuzz::require(read(again, again.root(), head, tasks).ok() && tasks.size() == 1);
+    for (const Value second : tasks.elements()) fuzz::require(read(again, second, task).ok());
+    return;  // `message` is not looked at again: head and tasks are of another one now
+  }
+}
+
 void try_op(const Message& message, Value op) {
+  try_dense(message, op);
   repeat_all<ComputeTask, FreeKeys, RemoveReplicas, AcquireReplicas, RefreshWhoHas, StealRequest,
              WorkerStatusChange, RemoveWorker, CloseWorker, TaskFinished, TaskErred,
              ReleaseWorkerData, AddKeys, RequestRefreshWhoHas, StealResponse, LongRunning,
-             Reschedule, LogEvent, RegisterWorker, HeartbeatWorker, GetDataCall, UpdateDataCall,
+             Reschedule, LogEvent, DenseFinished, ForgetBlobs, RegisterWorker, HeartbeatWorker,
+             GetDataCall, UpdateDataCall,
              WorkerGatherCall, FreeKeysCall, TerminateCall>(message, op);
   read_all<UpdateGraph, ClientDesiresKeys, ClientReleasesKeys, CancelKeys, ReportKey,
            TopicSubscription, UpdateData, RegisterClient, IdentityCall, GatherCall, ScatterCall,

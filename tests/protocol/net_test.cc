@@ -47,6 +47,8 @@ struct Lab {
     for (auto& connection : accepted) connection->abort({Fault::closed, "end of test"});
     accepted.clear();
     listener.reset();
+    // Those who still waited for a connection are told of its end in the loop's next turns.
+    for (int i = 0; i < 3; ++i) uv_run(loop.uv(), UV_RUN_NOWAIT);
   }
 
   //! Turns the loop until the condition holds; the deadline only ends a broken test.
@@ -145,6 +147,21 @@ TEST_CASE("a stock handshake without the rask key is a stock peer", "[net]") {
   REQUIRE(hello);
   CHECK(hello->rask == 0);
   CHECK(hello->compression == "lz4");
+}
+
+TEST_CASE("a long message right behind the greeting is read by the limits of those that greeted", "[net]") {
+  Lab lab;
+  const int fd = lab.raw_peer();
+  const OutMessage second = text_message(std::string(2 * kLimits.handshake_bytes_max, 'x'));
+  std::string bytes = bytes_of(write_hello(Hello{}));
+  bytes += bytes_of(second) + bytes_of(text_message("third"));
+  REQUIRE(::send(fd, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+  REQUIRE(lab.until([&] { return lab.accepted.size() == 1; }));
+  std::vector<Frames> messages;
+  spawn(read_into(lab.accepted[0], messages));
+  CHECK(lab.until([&] { return messages.size() == 2; }));
+  CHECK(lab.refused.empty());
+  ::close(fd);
 }
 
 TEST_CASE("garbage and HTTP on the port are refused within one read", "[net][X1]") {

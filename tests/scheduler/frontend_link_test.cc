@@ -88,7 +88,7 @@ class World final : public GraphLink::Sink {
     for (const std::string& key : wanted) keys.str(key);
     const auto packed = keys.take_payload();
     link_->submit({SubmissionId(id), ClientId(client), expr, nullptr, true,
-                   packed->header.view()});
+                   packed->header, {}, {}});
   }
 
   void on_hello(ByteView) override { ++hellos; }
@@ -102,8 +102,8 @@ class World final : public GraphLink::Sink {
   void on_records(SubmissionId id, std::vector<GraphTask> tasks) override {
     heard[id.value].records += tasks.size();
     for (const GraphTask& task : tasks) {
-      heard[id.value].pickles.push_back(std::string(task.spec->own.view()) +
-                                        std::string(task.spec->tail.view()));
+      heard[id.value].pickles.push_back(std::string(task.spec.get().own.view()) +
+                                        std::string(task.spec.get().tail.view()));
     }
   }
   void on_barriers(SubmissionId, std::vector<GraphBarrier>) override {}
@@ -260,7 +260,7 @@ TEST_CASE("an interpreter that does not exist fails submissions", "[frontend]") 
   CHECK(world.heard[1].error.find("/no/such/python") != std::string::npos);
 }
 
-TEST_CASE("a child that sends garbage is ended and its submission errs", "[frontend][hostile]") {
+TEST_CASE("a child that sends garbage is ended and its submission errs", "[frontend][hostile][X16]") {
   protocol::MessageWriter lie;
   lie.map(5);
   lie.field("op");

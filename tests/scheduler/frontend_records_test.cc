@@ -35,16 +35,11 @@ struct Message {
   std::uint64_t n = 2;
   std::optional<std::uint64_t> tail = 0;
   std::vector<Slice> columns = {
-      column<std::uint32_t>({3, 2}),
-      Slice::copy_of("abcde"),
-      column<std::uint32_t>({0, 1, 3}),
-      column<std::uint32_t>({2, 0, 2}),
-      column<std::uint32_t>({0, 0, 1}),
-      column<std::uint32_t>({1}),
-      column<std::uint8_t>({0, 1}),
-      column<std::uint32_t>({0xffffffff, 0}),
-      column<std::int64_t>({7, -9}),
-      column<std::uint32_t>({0xffffffff, 0}),
+      column<std::uint32_t>({3, 2}),    Slice::copy_of("abcde"),
+      column<std::uint32_t>({0, 1, 3}), column<std::uint32_t>({2, 0, 2}),
+      column<std::uint32_t>({0, 0, 1}), column<std::uint32_t>({1}),
+      column<std::uint8_t>({0, 1}),     column<std::uint32_t>({0xffffffff, 0}),
+      column<std::int64_t>({7, -9}),    column<std::uint32_t>({0xffffffff, 0}),
   };
 
   protocol::Result<std::vector<GraphTask>> read(GraphDecoder& decoder) const {
@@ -63,7 +58,8 @@ struct Message {
   }
 };
 
-protocol::Status add_annotations(GraphDecoder& decoder, const std::function<void(MessageWriter&)>& f) {
+protocol::Status add_annotations(GraphDecoder& decoder,
+                                 const std::function<void(MessageWriter&)>& f) {
   MessageWriter writer;
   f(writer);
   const auto packed = writer.take_payload();
@@ -72,14 +68,28 @@ protocol::Status add_annotations(GraphDecoder& decoder, const std::function<void
   return decoder.annotations(document.root());
 }
 
-void annotation_set(MessageWriter& writer) {
+void annotations_of(MessageWriter& writer, bool joins) {
   MessageWriter raw;
-  raw.map(1);
+  raw.map(2);
   raw.field("retries");
   raw.uinteger(3);
+  raw.field("rask");
+  raw.map(2);
+  raw.field("lazy");
+  raw.uinteger(1);
+  raw.field("joins");
+  raw.boolean(joins);
   const auto map = raw.take_payload();
   writer.array(1);
-  writer.map(6);
+  writer.map(8);
+  writer.field("memory");
+  writer.uinteger(2'000'000'000);
+  writer.field("io");
+  writer.map(2);
+  writer.field("device");
+  writer.str("/mnt/hdd");
+  writer.field("concurrency");
+  writer.uinteger(1);
   writer.field("priority");
   writer.real(2.5);
   writer.field("retries");
@@ -99,6 +109,8 @@ void annotation_set(MessageWriter& writer) {
   writer.field("raw");
   writer.bin(map->header.view());
 }
+
+void annotation_set(MessageWriter& writer) { annotations_of(writer, false); }
 
 //! Two keys, one outside, two blobs, one annotation set.
 void prepare(GraphDecoder& decoder) {
@@ -132,12 +144,12 @@ TEST_CASE("records become tasks with shared run specs", "[frontend]") {
         std::vector<std::uint32_t>{2});
   CHECK(std::vector<std::uint32_t>(y.dependencies.begin(), y.dependencies.end()) ==
         std::vector<std::uint32_t>{0, 2});
-  CHECK(x.spec->own.view() == "abc");
-  CHECK(x.spec->tail.empty());
-  CHECK(y.spec->own.view() == "de");
-  CHECK(y.spec->tail.view() == "TAIL");
-  REQUIRE(y.spec->buffers.size() == 1);
-  CHECK(y.spec->buffers[0].view() == "BUFFER");
+  CHECK(x.spec.get().own.view() == "abc");
+  CHECK(x.spec.get().tail.empty());
+  CHECK(y.spec.get().own.view() == "de");
+  CHECK(y.spec.get().tail.view() == "TAIL");
+  REQUIRE(y.spec.get().buffers.size() == 1);
+  CHECK(y.spec.get().buffers[0].view() == "BUFFER");
   CHECK_FALSE(x.data_producer);
   CHECK(y.data_producer);
   CHECK(x.priority == 7);
@@ -147,9 +159,27 @@ TEST_CASE("records become tasks with shared run specs", "[frontend]") {
   CHECK(y.annotations->priority == 2.5);
   CHECK(y.annotations->retries == 3);
   CHECK(y.annotations->allow_other_workers);
+  CHECK(y.annotations->lazy);
   CHECK(y.annotations->workers.size() == 2);
+  CHECK(y.annotations->memory == 2'000'000'000);
+  CHECK(y.annotations->io_device == "/mnt/hdd");
+  CHECK(y.annotations->io_concurrency == 1);
   CHECK(y.annotations->resources == Resources{{"a", 1.0}, {"b", 2.0}});
   CHECK(decoder.complete().ok());
+}
+
+TEST_CASE("a task that joins what it reads needs it all in memory", "[frontend]") {
+  GraphDecoder decoder({});
+  REQUIRE(decoder.keys(packed_keys({"x", "y"}), false).ok());
+  REQUIRE(decoder.keys(packed_keys({"z"}), true).ok());
+  const std::vector<Slice> blobs = {Slice::copy_of("TAIL"), Slice::copy_of("BUFFER")};
+  REQUIRE(decoder.blobs(blobs, {}).ok());
+  REQUIRE(
+      add_annotations(decoder, [](MessageWriter& writer) { annotations_of(writer, true); }).ok());
+  auto tasks = Message().read(decoder);
+  REQUIRE(tasks.ok());
+  REQUIRE((*tasks)[1].annotations != nullptr);
+  CHECK_FALSE((*tasks)[1].annotations->lazy);
 }
 
 TEST_CASE("empty columns are defaults", "[frontend]") {
@@ -162,10 +192,10 @@ TEST_CASE("empty columns are defaults", "[frontend]") {
   REQUIRE(tasks.ok());
   CHECK((*tasks)[1].dependencies.empty());
   CHECK((*tasks)[1].priority == 1);
-  CHECK((*tasks)[1].spec->tail.empty());
+  CHECK((*tasks)[1].spec.get().tail.empty());
 }
 
-TEST_CASE("a slice with wrong numbers is refused", "[frontend][hostile]") {
+TEST_CASE("a slice with wrong numbers is refused", "[frontend][hostile][X16]") {
   CHECK_FALSE(refused([](Message&) {}));
   CHECK(refused([](Message& m) { m.n = 0; }));
   CHECK(refused([](Message& m) { m.n = 1; }));
@@ -179,7 +209,7 @@ TEST_CASE("a slice with wrong numbers is refused", "[frontend][hostile]") {
   CHECK(refused([](Message& m) { m.columns.emplace_back(); }));
 }
 
-TEST_CASE("a slice with wrong columns is refused", "[frontend][hostile]") {
+TEST_CASE("a slice with wrong columns is refused", "[frontend][hostile][X16]") {
   const auto with = [](std::size_t i, Slice value) {
     return refused([&](Message& m) { m.columns[i] = value; });
   };
@@ -208,7 +238,8 @@ TEST_CASE("a slice with wrong columns is refused", "[frontend][hostile]") {
   CHECK(with(9, column<std::uint32_t>({0})));
 }
 
-TEST_CASE("a graph is complete when every key of its own has a record", "[frontend][hostile]") {
+TEST_CASE("a graph is complete when every key of its own has a record",
+          "[frontend][hostile][X16]") {
   GraphDecoder decoder({});
   prepare(decoder);
   CHECK_FALSE(decoder.complete().ok());
@@ -218,7 +249,7 @@ TEST_CASE("a graph is complete when every key of its own has a record", "[fronte
   CHECK_FALSE(Message().read(decoder).ok());
 }
 
-TEST_CASE("keys are canonical, and only keys are keys", "[frontend][hostile]") {
+TEST_CASE("keys are canonical, and only keys are keys", "[frontend][hostile][X16]") {
   MessageWriter writer;
   writer.array(2);
   writer.real(1.0);
@@ -234,7 +265,7 @@ TEST_CASE("keys are canonical, and only keys are keys", "[frontend][hostile]") {
   }
 }
 
-TEST_CASE("a blob may be a part of what was sent, and only of that", "[frontend][hostile]") {
+TEST_CASE("a blob may be a part of what was sent, and only of that", "[frontend][hostile][X16]") {
   const auto with_ref = [](std::vector<std::int64_t> ref) {
     GraphDecoder decoder({Slice(), Slice::copy_of("0123456789")});
     MessageWriter writer;
@@ -259,7 +290,7 @@ TEST_CASE("a blob may be a part of what was sent, and only of that", "[frontend]
   CHECK_FALSE(with_ref({1, 1, 0}));
 }
 
-TEST_CASE("annotation sets that make no sense are refused", "[frontend][hostile]") {
+TEST_CASE("annotation sets that make no sense are refused", "[frontend][hostile][X16]") {
   GraphDecoder decoder({});
   CHECK_FALSE(add_annotations(decoder, [](MessageWriter& w) { w.nil(); }).ok());
   CHECK_FALSE(add_annotations(decoder, [](MessageWriter& w) {
@@ -272,7 +303,7 @@ TEST_CASE("annotation sets that make no sense are refused", "[frontend][hostile]
               }).ok());
 }
 
-TEST_CASE("random bytes never crash the decoder", "[frontend][hostile]") {
+TEST_CASE("random bytes never crash the decoder", "[frontend][hostile][X16]") {
   protocol::Rng rng(11);
   for (int round = 0; round < 20'000; ++round) {
     GraphDecoder decoder({});

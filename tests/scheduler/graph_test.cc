@@ -33,7 +33,8 @@ TEST_CASE("a dropped graph leaves nothing behind", "[scheduler][graph]") {
   CHECK(w.nothing_else_sent());
 }
 
-TEST_CASE("C2: a client that leaves before its graph is in takes the graph with it", "[scheduler][graph]") {
+TEST_CASE("a client that leaves before its graph is in takes the graph with it",
+          "[scheduler][graph][C2]") {
   World w;
   w.worker();
   const ClientId guest = w.client("guest");
@@ -48,7 +49,7 @@ TEST_CASE("C2: a client that leaves before its graph is in takes the graph with 
   CHECK(w.nothing_else_sent());
 }
 
-TEST_CASE("C2: a graph of a client that has left already is not even opened", "[scheduler][graph]") {
+TEST_CASE("a graph of a client that has left already is not even opened", "[scheduler][graph][C2]") {
   World w;
   const ClientId guest = w.client("guest");
   w.step(ClientRemoved{guest});
@@ -57,7 +58,7 @@ TEST_CASE("C2: a graph of a client that has left already is not even opened", "[
   CHECK(w.inner().tasks.size() == 0);
 }
 
-TEST_CASE("C6: an input that nobody knows cancels the whole submission", "[scheduler][graph]") {
+TEST_CASE("an input that nobody knows cancels the whole submission", "[scheduler][graph][C6]") {
   World w;
   w.worker();
   w.graph({{"a"}, {"b", {"a", "missing"}}}, {"a", "b"});
@@ -67,7 +68,8 @@ TEST_CASE("C6: an input that nobody knows cancels the whole submission", "[sched
   CHECK(w.inner().tasks.size() == 0);
 }
 
-TEST_CASE("C6: a wanted key that is neither known nor in the graph cancels it", "[scheduler][graph]") {
+TEST_CASE("a wanted key that is neither known nor in the graph cancels it",
+          "[scheduler][graph][C6]") {
   World w;
   w.worker();
   w.graph({{"a"}}, {"a", "missing"});
@@ -76,7 +78,7 @@ TEST_CASE("C6: a wanted key that is neither known nor in the graph cancels it", 
   CHECK(w.inner().tasks.size() == 0);
 }
 
-TEST_CASE("C6: a cycle waits and can be let go; nothing breaks", "[scheduler][graph]") {
+TEST_CASE("a cycle waits and can be let go; nothing breaks", "[scheduler][graph][C6]") {
   World w;
   w.worker();
   w.graph({{"a", {"b"}}, {"b", {"a"}}}, {"a"});
@@ -88,14 +90,15 @@ TEST_CASE("C6: a cycle waits and can be let go; nothing breaks", "[scheduler][gr
   w.step(ClientRemoved{other});
 }
 
-TEST_CASE("C6: a task that needs itself is sent and fails on the worker", "[scheduler][graph]") {
+TEST_CASE("a task that needs itself is sent and fails on the worker", "[scheduler][graph][C6]") {
   World w;
   w.worker();
   w.graph({{"a", {"a"}}}, {"a"});
   CHECK(w.state("a") == TaskState::processing);
 }
 
-TEST_CASE("C6: a known key keeps its old dependencies; the difference is noted", "[scheduler][graph]") {
+TEST_CASE("a known key keeps its old dependencies; the difference is noted",
+          "[scheduler][graph][C6]") {
   World w;
   w.worker({.threads = 4});
   w.graph({{"a"}, {"x", {"a"}}});
@@ -347,7 +350,7 @@ TEST_CASE("records may come in any order of priority; the most urgent still go f
   for (std::uint32_t i = 0; i < 20; ++i) {
     GraphTask task;
     task.key = i;
-    task.spec = std::make_shared<protocol::RunSpec>();
+    task.spec = SpecRef::of({});
     task.priority = 100 - i;
     records.tasks.push_back(task);
   }
@@ -368,7 +371,7 @@ TEST_CASE("lying records are ignored: keys out of range, no run spec, twice the 
   const std::uint32_t far[] = {7, 0};
   GraphTask bad;
   bad.key = 99;
-  bad.spec = std::make_shared<protocol::RunSpec>();
+  bad.spec = SpecRef::of({});
   GraphTask empty;
   empty.key = 0;
   GraphTask good = bad;
@@ -390,7 +393,7 @@ TEST_CASE("a key spelled in its own way is echoed that way", "[scheduler][graph]
   w.step(GraphKeys{graph, {&key, 1}, false, {&spelling, 1}});
   GraphTask task;
   task.key = 0;
-  task.spec = std::make_shared<protocol::RunSpec>();
+  task.spec = SpecRef::of({});
   w.step(GraphRecords{graph, {task}});
   w.step(GraphWants{graph, {&key, 1}});
   w.commit(graph);

@@ -12,7 +12,7 @@ TEST_CASE("W1: what a lost worker computed begins again elsewhere under a new ru
   w.forget_sent();
   w.lose(alice);
   CHECK(w.sent() == Actions{AnnounceWorkerGone{alice}, SendCompute{bob, x, RunId(1)}});
-  CHECK(w.task("x").suspicious == 1);
+  CHECK(w.task("x").suspicious() == 1);
   CHECK(w.nothing_else_sent());
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("an expected loss blames nobody", "[scheduler][loss]") {
   const WorkerId alice = w.worker();
   w.submit("x");
   w.lose(alice, true);
-  CHECK(w.task("x").suspicious == 0);
+  CHECK(w.task("x").suspicious() == 0);
   CHECK(w.state("x") == TaskState::queued);
 }
 

@@ -11,7 +11,7 @@ namespace {
 std::size_t in_use() { return mallinfo2().uordblks + mallinfo2().hblkhd; }
 }  // namespace
 
-TEST_CASE("a plain map task takes at most 400 bytes besides its key and run spec",
+TEST_CASE("a plain map task takes at most 260 bytes besides its key and run spec",
           "[scheduler][memory]") {
   constexpr std::uint32_t kTasks = 200'000;
   Config config;
@@ -25,7 +25,7 @@ TEST_CASE("a plain map task takes at most 400 bytes besides its key and run spec
     names.push_back(protocol::string_key("inc-0123456789abcdef0123456789ab" + std::to_string(i)));
   }
   const std::vector<KeyView> keys(names.begin(), names.end());
-  const RunSpecRef spec = std::make_shared<protocol::RunSpec>();
+  const SpecRef spec = SpecRef::of({});
   GraphRecords records{SubmissionId(0), {}};
   for (std::uint32_t i = 0; i < kTasks; ++i) {
     GraphTask task;
@@ -49,7 +49,7 @@ TEST_CASE("a plain map task takes at most 400 bytes besides its key and run spec
   const double per_task = static_cast<double>(in_use() - before) / kTasks;
   std::printf("core memory per queued map task: %.0f B with the key, %.0f B without\n", per_task,
               per_task - static_cast<double>(key_bytes));
-  CHECK(per_task - static_cast<double>(key_bytes) < 400);
+  CHECK(per_task - static_cast<double>(key_bytes) < 260);
 
   for (std::size_t first = 0; first < kTasks; first += 4096) {
     const std::size_t count = std::min<std::size_t>(4096, kTasks - first);

@@ -172,6 +172,18 @@ TEST_CASE("the memory check can be switched off", "[scheduler][placement]") {
   CHECK(w.processing_on("y") == alice);
 }
 
+TEST_CASE("inputs read one at a time may be larger than a rask worker", "[scheduler][placement]") {
+  for (const bool rask : {true, false}) {
+    World w;
+    const WorkerId alice = w.worker({.memory_limit = 1000, .rask = rask});
+    w.scatter("x", {alice}, 5000);
+    Node node{"y", {"x"}};
+    node.annotations.lazy = true;
+    w.graph({node});
+    CHECK(w.state("y") == (rask ? TaskState::processing : TaskState::erred));
+  }
+}
+
 TEST_CASE("a higher user priority leaves the queue first", "[scheduler][placement]") {
   World w;
   w.worker();

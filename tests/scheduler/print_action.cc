@@ -32,6 +32,10 @@ struct Print {
     line("steal", a.task, a.worker);
     out << " theft " << a.theft;
   }
+  void operator()(const SendShuffleFail& a) {
+    out << "shuffle-fail " << a.shuffle << " run " << a.run << " to w" << a.worker.value << ": "
+        << a.message;
+  }
   void operator()(const AnnounceWorkerGone& a) { out << "w" << a.gone.value << " is gone"; }
   void operator()(const ReportInMemory& a) { line(a.client, a.task, "in memory"); }
   void operator()(const ReportErred& a) { line(a.client, a.task, "erred"); }
@@ -43,6 +47,7 @@ struct Print {
     out << " (" << a.reason << ")";
   }
   void operator()(const ReportRestart&) { out << "restart"; }
+  void operator()(const WantsTick&) { out << "wants a tick"; }
   void operator()(const WantsTurn&) { out << "wants a turn"; }
   void operator()(const Note& a) {
     out << "note " << static_cast<int>(a.kind) << " " << protocol::key_text(a.key);

@@ -89,6 +89,11 @@ void World::stage(SubmissionId graph, const std::vector<Node>& nodes) {
   }
   add(inside, false);
   add(outside, true);
+  GraphBarriers barriers{graph, {}};
+  for (const Node& node : nodes) {
+    if (node.shuffle) barriers.barriers.push_back({numbers.at(node.key), node.shuffle});
+  }
+  if (!barriers.barriers.empty()) step(barriers);
 
   std::vector<std::vector<std::uint32_t>> needs(nodes.size());
   GraphRecords records{graph, {}};
@@ -97,7 +102,7 @@ void World::stage(SubmissionId graph, const std::vector<Node>& nodes) {
     GraphTask task;
     task.key = numbers.at(nodes[i].key);
     task.dependencies = needs[i];
-    task.spec = std::make_shared<protocol::RunSpec>();
+    task.spec = SpecRef::of({});
     task.annotations = std::make_shared<Annotations>(nodes[i].annotations);
     task.priority = orders_[graph]++;
     task.data_producer = nodes[i].data_producer;
@@ -155,7 +160,7 @@ void World::finish(const std::string& key, WorkerId worker, RunId run, std::uint
   done.run = run;
   done.nbytes = nbytes;
   done.type_name = "int";
-  const StartStop span{StartStop::Kind::compute, 100, 100.1};
+  const StartStop span{StartStop::Kind::compute, 100, 100 + seconds_};
   done.startstops = {&span, 1};
   step(done);
 }

@@ -35,6 +35,7 @@ struct Node {
   Annotations annotations = {};
   bool actor = false;
   bool data_producer = false;
+  ShuffleSpecRef shuffle = {};  //!< a P2P barrier
 };
 
 struct GraphOptions {
@@ -71,6 +72,7 @@ class World {
   // ---- what happens ----
   void step(const Event& event);
   void turns();  //!< as long as the core wants them
+  void tasks_take(double seconds) { seconds_ = seconds; }  //!< from now on; 0.1 at first
   void finish(const std::string& key, WorkerId worker, RunId run, std::uint64_t nbytes = 8);
   void finish(const std::string& key, std::uint64_t nbytes = 8);  //!< where it is processed
   void err(const std::string& key, WorkerId worker, RunId run);
@@ -132,6 +134,7 @@ class World {
   std::vector<KeyView> views(const std::vector<std::string>& keys);
   ClientId or_me(ClientId client) const { return client.valid() ? client : me_; }
 
+  double seconds_ = 0.1;
   Now now_{Duration::seconds(1000), 1.7e9};
   Actions out_;
   ClientId me_;

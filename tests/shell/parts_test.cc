@@ -1,11 +1,16 @@
-//! The parts of the shell that need no network: options, settings, versions, metadata, topics, log.
+//! The parts of the shell that need no network: options, settings, versions, metadata, topics, log,
+//! semaphores.
 #include <catch2/catch.hpp>
+
+#include <functional>
 
 #include "protocol/wire/message.h"
 #include "protocol/wire/writer.h"
+#include "scheduler/shell/blobs.h"
 #include "scheduler/shell/log.h"
 #include "scheduler/shell/metadata.h"
 #include "scheduler/shell/options.h"
+#include "scheduler/shell/semaphores.h"
 #include "scheduler/shell/settings.h"
 #include "scheduler/shell/topics.h"
 #include "scheduler/shell/versions.h"
@@ -98,6 +103,23 @@ TEST_CASE("settings come from the flat map, in either spelling of a key", "[shel
   CHECK(settings->blocked_handlers.contains("feed"));
   REQUIRE(settings->core.default_task_durations.size() == 1);
   CHECK(settings->core.default_task_durations[0].first == "rechunk-split");
+}
+
+TEST_CASE("the memory budget is the workers' target unless it is set", "[shell][settings]") {
+  const auto budget_of = [](const std::function<void(MessageWriter&)>& budget) {
+    const auto settings = parse_settings(bytes_of([&](MessageWriter& out) {
+      out.map(2);
+      out.str("rask.memory.budget");
+      budget(out);
+      out.str("distributed.worker.memory.target");
+      out.real(0.5);
+    }));
+    return settings ? settings->core.memory_budget : -1;
+  };
+  CHECK(budget_of([](MessageWriter& out) { out.nil(); }) == 0.5);
+  CHECK(budget_of([](MessageWriter& out) { out.real(0.8); }) == 0.8);
+  CHECK(budget_of([](MessageWriter& out) { out.boolean(false); }) == 0);
+  CHECK(budget_of([](MessageWriter& out) { out.str("lots"); }) == -1);
 }
 
 TEST_CASE("a setting of the wrong type is an error that names it", "[shell][settings]") {
@@ -194,4 +216,80 @@ TEST_CASE("foreign text in the log is escaped and cut", "[shell][log]") {
   CHECK(sample("plain") == "plain");
   CHECK(sample(std::string_view("\n\x1b[31m", 6)) == "\\x0a\\x1b[31m");
   CHECK(sample(std::string(100, 'x'), 10) == "xxxxxxxxxx… (100 bytes)");
+}
+
+// ---- blobs --------------------------------------------------------------------------------------
+
+TEST_CASE("shared bytes are sent once per worker and forgotten with their last share", "[shell]") {
+  BlobBook book;
+  std::vector<protocol::NumberedBlob> fresh;
+  auto function = protocol::Slice::copy_of("a function");
+  const auto other = protocol::Slice::copy_of("another");
+  CHECK(book.number(function, fresh) == 1);
+  CHECK(book.number(function, fresh) == 1);
+  CHECK(book.number(other, fresh) == 2);
+  REQUIRE(fresh.size() == 2);
+  CHECK(fresh[0].bytes.view() == "a function");
+  CHECK(book.sweep().empty());
+  fresh.clear();
+  function = protocol::Slice();
+  CHECK(book.sweep() == std::vector<protocol::BlobNumber>{1});
+  CHECK(book.sweep().empty());
+  CHECK(book.size() == 1);
+}
+
+TEST_CASE("a buffer becomes a blob when two tasks in a row have it", "[shell]") {
+  BlobBook book;
+  std::vector<protocol::NumberedBlob> fresh;
+  const auto shared = protocol::Slice::copy_of("closure");
+  const auto own = protocol::Slice::copy_of("array");
+  CHECK(book.number_if_shared(shared, fresh) == 0);
+  CHECK(book.number_if_shared(own, fresh) == 0);
+  CHECK(book.number_if_shared(shared, fresh) == 0);
+  CHECK(book.number_if_shared(shared, fresh) == 1);
+  CHECK(book.number_if_shared(own, fresh) == 0);
+  CHECK(book.number_if_shared(shared, fresh) == 1);
+  CHECK(fresh.size() == 1);
+}
+
+TEST_CASE("leases of a semaphore go to those who wait in the order in which they came", "[shell]") {
+  Semaphores semaphores;
+  const auto here = [] { return false; };
+  CHECK(semaphores.create("s", 1, std::nullopt) == 1);
+  CHECK(semaphores.create("s", 2, std::nullopt) == 1);
+  CHECK(semaphores.acquire("s", "a", 0, here).done());
+  CHECK(semaphores.acquire("s", "a", 0, here).done());  // asked again, not a second one
+  CHECK(semaphores.held("s") == 1);
+  const auto b = semaphores.acquire("s", "b", 1, here), c = semaphores.acquire("s", "c", 1, here);
+  const auto d = semaphores.acquire("s", "d", 1, here);
+  CHECK(!b.done());
+  semaphores.give_up("s", "b");
+  CHECK(semaphores.release("s", "a", 2));
+  CHECK(!b.done());
+  CHECK((c.done() && c.await_resume()));
+  CHECK(!d.done());
+  CHECK(!semaphores.release("s", "a", 2));
+  semaphores.close("s");
+  CHECK((d.done() && !d.await_resume()));
+  CHECK(!semaphores.known("s"));
+}
+
+TEST_CASE("a lease that nobody speaks for, and one for somebody who left, hold nobody up",
+          "[shell]") {
+  Semaphores semaphores;
+  const auto here = [] { return false; };
+  const auto gone = [] { return true; };
+  semaphores.create("s", 1, 30.0);
+  CHECK(semaphores.acquire("s", "a", 0, here).done());
+  const auto left = semaphores.acquire("s", "b", 1, gone),
+             c = semaphores.acquire("s", "c", 1, here);
+  CHECK(semaphores.refresh("s", "a", 10));
+  semaphores.expire(40);
+  CHECK(!c.done());
+  semaphores.expire(40.5);
+  CHECK((left.done() && !left.await_resume()));
+  CHECK((c.done() && c.await_resume()));
+  CHECK(semaphores.held("s") == 1);
+  CHECK(!semaphores.refresh("s", "late", 41));  // it counts all the same, as with stock
+  CHECK(semaphores.held("s") == 2);
 }

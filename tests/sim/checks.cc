@@ -78,9 +78,11 @@ void Cluster::check_empty() {
   const State& state = core_->state();
   if (state.tasks.size() != 0) complain("tasks are left: " + std::to_string(state.tasks.size()));
   if (!state.groups.empty()) complain("groups are left");
-  if (!state.queue.empty() || !state.unrunnable.empty()) complain("queues are not empty");
+  if (state.queued() > 0 || !state.unrunnable.empty()) complain("queues are not empty");
   if (!state.submissions.empty()) complain("submissions are left");
+  if (!state.shuffles.runs.empty()) complain("shuffles are left");
   if (!state.thefts.in_flight.empty()) complain("thefts are left");
+  if (state.held + state.chained + state.recalls.size() > 0) complain("tasks ahead are left");
   if (!state.replicated.empty()) complain("replicated tasks are left");
   for (const auto& [id, node] : workers_) {
     if (!node.alive) continue;

@@ -10,7 +10,12 @@ scheduler::Config draw_config(Rng& rng, const Options& options) {
   scheduler::Config config;
   if (!options.queueing) config.worker_saturation = 1e300;
   config.story_length = 1000;
+  // A seed waits five seconds for news before it is judged.
+  config.memory_too_large_grace = Duration::ms(1000);
+  config.memory_patience = Duration::ms(300);
   config.seed = rng.next();
+  // Enough for several of the simulated tasks, which are longer than those worth it in real life.
+  if (options.rask > 0) config.prefetch = Duration::ms(options.rask == 1 ? 400 : 80);
   return config;
 }
 
@@ -38,6 +43,15 @@ void Cluster::run_until(double time) {
   now_ = std::max(now_, time);
 }
 
+//! A worker that holds much has spilled some of it.
+void Cluster::beat(WorkerId id) {
+  scheduler::WorkerHeartbeat heartbeat;
+  heartbeat.worker = id;
+  heartbeat.memory_rss = core_->worker(id).nbytes;
+  heartbeat.spilled_memory = heartbeat.spilled_bytes = rng_.below(1 + core_->worker(id).nbytes / 2);
+  step(heartbeat);
+}
+
 void Cluster::settle() {
   // Quiet for five seconds of heartbeats and ticks means nothing will happen any more.
   for (int round = 0; round < 400 && failure_.empty(); ++round) {
@@ -53,6 +67,7 @@ std::string Cluster::run() {
     step(scheduler::Tick{});
     for (auto& [id, node] : workers_) {
       if (node.alive && node.known) node.model->find_missing();
+      if (options_.memory && core_->has_worker(id)) beat(id);
     }
     later(kTick, tick);
   };

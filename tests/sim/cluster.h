@@ -34,6 +34,9 @@ class Cluster : private WorkerHost {
   std::string run();
   std::uint64_t hash() const { return hash_; }    //!< of all actions
   std::uint64_t events() const { return events_; }
+  std::uint64_t held() const { return held_; }        //!< queued tasks that were handed ahead
+  std::uint64_t chained() const { return chained_; }  //!< waiting tasks that were
+  std::uint64_t delays() const { return core_->state().memory_counts.delayed; }
 
  private:
   enum class Future : std::uint8_t { pending, finished, erred, cancelled };
@@ -62,6 +65,7 @@ class Cluster : private WorkerHost {
   void later(double delay, std::function<void()> what) { at(now_ + delay, std::move(what)); }
   double latency() { return 0.0001 * static_cast<double>(1 + rng_.below(rng_.chance(0.05) ? 5000 : 50)); }
   void run_until(double time);
+  void beat(WorkerId id);
   void settle();  //!< until nothing happens any more but heartbeats
 
   // ---- scheduler (glue.cc) ----
@@ -80,6 +84,7 @@ class Cluster : private WorkerHost {
   void run_for(WorkerId where, KeyNo key, double seconds) override;
   void fetch(WorkerId to, WorkerId from, KeyNo key) override;
   std::uint32_t runs_so_far(KeyNo key) override { return runs_[key]++; }
+  bool misplaced(WorkerId at, KeyNo key) override;
   void die(WorkerId who) override;
   void complain(const std::string& what) override;
 
@@ -90,6 +95,8 @@ class Cluster : private WorkerHost {
   void send_graph(ClientId client, std::vector<KeyNo> wants, std::set<KeyNo> defined);
   void send_records(SubmissionId graph, const std::vector<KeyNo>& slice,
                     const std::map<KeyNo, std::uint32_t>& numbers);
+  void send_barriers(SubmissionId graph, const std::map<KeyNo, std::uint32_t>& numbers);
+  void ask_shuffle(WorkerId where, KeyNo key);
   void say(ClientId client, std::function<void()> message);
   void arrive(ClientId client, std::function<void()> message);
   void graph_done(ClientId client);
@@ -132,6 +139,7 @@ class Cluster : private WorkerHost {
   std::uint64_t order_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t hash_ = 0;
+  std::uint64_t held_ = 0, chained_ = 0;
   std::uint64_t activity_ = 0;     //!< grows with everything but heartbeats and ticks
   std::uint32_t next_worker_ = 0, next_client_ = 0, next_graph_ = 0;
   int next_port_ = 4000;

@@ -38,10 +38,13 @@ void Cluster::add_worker(bool complete) {
   }
   added.name = protocol::string_key(special ? "special" : "w" + std::to_string(id.value));
   added.nthreads = 1 + static_cast<std::uint32_t>(rng_.below(3));
+  if (options_.memory) added.memory_limit = 12'000 + 6'000 * (id.value % 4);
   if (complete || rng_.chance(0.3)) added.resources = {{"GPU", 1.0}};
   WorkerHost& host = *this;
   node.model = std::make_unique<StockWorker>(id, static_cast<int>(added.nthreads),
                                              added.resources, universe_, host);
+  added.rask = options_.rask == 1 || (options_.rask == 2 && rng_.chance(0.5));
+  node.model->set_rask(added.rask);
   node.known = true;
   step(added);
   node.up_free = now_ + latency();
@@ -160,7 +163,7 @@ void Cluster::send_records(SubmissionId graph, const std::vector<KeyNo>& slice,
     GraphTask task;
     task.key = numbers.at(slice[i]);
     task.dependencies = inputs[i];
-    task.spec = std::make_shared<protocol::RunSpec>();
+    task.spec = SpecRef::of({});
     task.annotations = std::make_shared<Annotations>(spec.annotations);
     task.priority = slice[i];
     task.data_producer = spec.data_producer;
@@ -168,6 +171,16 @@ void Cluster::send_records(SubmissionId graph, const std::vector<KeyNo>& slice,
     records.tasks.push_back(task);
   }
   step(records);
+}
+
+void Cluster::send_barriers(SubmissionId graph, const std::map<KeyNo, std::uint32_t>& numbers) {
+  GraphBarriers barriers{graph, {}};
+  for (const auto& [key, number] : numbers) {
+    if (universe_.specs[key].shuffle) {
+      barriers.barriers.push_back({number, universe_.specs[key].shuffle});
+    }
+  }
+  if (!barriers.barriers.empty()) step(barriers);
 }
 
 //! The graph process answers in slices, with anything else in between.
@@ -202,7 +215,11 @@ void Cluster::send_graph(ClientId client, std::vector<KeyNo> wants, std::set<Key
   const auto next = [&] { return when += rng_.chance(0.5) ? 0 : latency(); };
   const bool wants_first = opened.append || rng_.chance(0.3);
   if (wants_first) at(next(), send_wants);
-  at(next(), [=] { send_keys(keys, false); send_keys(outside, true); });
+  at(next(), [=, this] {
+    send_keys(keys, false);
+    send_keys(outside, true);
+    send_barriers(graph, *numbers);
+  });
   if (rng_.chance(0.3)) {  // records need not come in order of priority
     for (std::size_t i = keys.size(); i > 1; --i) std::swap(keys[i - 1], keys[rng_.below(i)]);
   }
@@ -389,6 +406,9 @@ void Cluster::fate_acts() {
   if (choice < 75 && options_.strays) return stray();
   if (choice < 90) return move_replicas();
   if (choice < 92 && options_.restarts) return restart();
+  if (choice < 95 && options_.rask > 0) {
+    return step(ConfigChanged{rng_.chance(0.5) ? Automatic::off : Automatic::batch, {}});
+  }
 }
 
 void Cluster::act() {

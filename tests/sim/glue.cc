@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "scheduler/core/shuffle.h"
 #include "tests/scheduler/print_action.h"
 #include "tests/sim/cluster.h"
 
@@ -74,6 +75,7 @@ void Cluster::to_client(ClientId client, std::function<void(ClientNode&)> what) 
 void Cluster::deliver(const Action& action) {
   if (const auto* a = std::get_if<SendCompute>(&action)) {
     const Task& task = core_->task(a->task);
+    if (task.ahead_on.valid()) ++(task.state == TaskState::queued ? held_ : chained_);
     Compute message{key_of(a->task), a->run, {}, {}, task.actor};
     if (task.resources() != nullptr) message.resources = *task.resources();
     for (const Edge& edge : task.dependencies) {
@@ -132,6 +134,8 @@ void Cluster::deliver(const Action& action) {
     for (auto& [id, client] : clients_) {
       for (auto& [key, future] : client.futures) future = Future::cancelled;
     }
+  } else if (std::holds_alternative<WantsTick>(action)) {
+    later(0.005, [this] { step(Tick{}); });
   } else if (std::holds_alternative<WantsTurn>(action)) {
     ++activity_;
     const auto budget = static_cast<std::uint32_t>(1 + rng_.below(200));
@@ -213,8 +217,33 @@ void Cluster::from_worker(WorkerId worker, const FromWorker& message) {
              message);
 }
 
+//! Transfers ask for the run of their shuffle; some barriers find at first that theirs differ.
+void Cluster::ask_shuffle(WorkerId where, KeyNo key) {
+  if (!options_.shuffles) return;
+  if (const ShuffleSpec* below = universe_.shuffle_below(key)) {
+    step(ShuffleStarted{below->id, view(key), where});
+  }
+  const ShuffleSpecRef& own = universe_.specs[key].shuffle;
+  const ShuffleRun* run = own ? find_run(core_->state(), own->id) : nullptr;
+  if (run == nullptr) return;
+  step(ShuffleJoined{own->id, where});
+  if (runs_[key] == 0 && key % 8 == 3) step(ShuffleRestarted{own->id, run->number});
+}
+
+bool Cluster::misplaced(WorkerId where, KeyNo key) {
+  const ShuffleSpec* shuffle = options_.shuffles ? universe_.shuffle_above(key) : nullptr;
+  const ShuffleRun* run = shuffle ? find_run(core_->state(), shuffle->id) : nullptr;
+  // A worker without the resource could never run it.
+  if (run == nullptr || !universe_.specs[key].annotations.resources.empty()) return false;
+  const WorkerId owner = run->worker_for[key % run->worker_for.size()];
+  if (owner == where) return false;
+  step(ShuffleTaskPinned{shuffle->id, run->number, view(key), owner});
+  return true;
+}
+
 void Cluster::run_for(WorkerId where, KeyNo key, double seconds) {
   ++activity_;
+  ask_shuffle(where, key);
   later(seconds * (0.5 + 0.01 * static_cast<double>(rng_.below(100))), [this, where, key] {
     ++activity_;
     WorkerNode& node = workers_.at(where);

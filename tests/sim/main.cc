@@ -12,10 +12,18 @@
 
 namespace {
 
-bool run_seed(std::uint64_t seed, bool verbose, std::uint64_t& events) {
+struct Totals {
+  std::uint64_t events = 0, held = 0, chained = 0;
+  std::uint64_t delays = 0;  //!< tasks that had to wait for memory
+};
+
+bool run_seed(std::uint64_t seed, bool verbose, Totals& totals) {
   sim::Cluster cluster(seed, verbose);
   std::string failure = cluster.run();
-  events += cluster.events();
+  totals.events += cluster.events();
+  totals.held += cluster.held();
+  totals.chained += cluster.chained();
+  totals.delays += cluster.delays();
   if (failure.empty() && !verbose) {
     sim::Cluster again(seed, false);
     again.run();
@@ -30,7 +38,8 @@ bool run_seed(std::uint64_t seed, bool verbose, std::uint64_t& events) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::uint64_t first = 0, last = 500, events = 0;
+  std::uint64_t first = 0, last = 500;
+  Totals totals;
   bool verbose = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--seed") == 0) {
@@ -45,10 +54,14 @@ int main(int argc, char** argv) {
   }
   const auto start = std::chrono::steady_clock::now();
   int failed = 0;
-  for (std::uint64_t seed = first; seed < last; ++seed) failed += !run_seed(seed, verbose, events);
+  for (std::uint64_t seed = first; seed < last; ++seed) failed += !run_seed(seed, verbose, totals);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  std::printf("%llu seeds, %d failed, %llu events, %.1f s\n",
+  std::printf("%llu seeds, %d failed, %llu events, %llu tasks held ahead, %llu chained, "
+              "%llu waits for memory, %.1f s\n",
               static_cast<unsigned long long>(last - first), failed,
-              static_cast<unsigned long long>(events), took.count());
+              static_cast<unsigned long long>(totals.events),
+              static_cast<unsigned long long>(totals.held),
+              static_cast<unsigned long long>(totals.chained),
+              static_cast<unsigned long long>(totals.delays), took.count());
   return failed == 0 ? 0 : 1;
 }

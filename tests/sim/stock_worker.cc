@@ -42,7 +42,8 @@ void StockWorker::on(const Compute& message) {
     Task& up = tasks_[input];
     up.dependents.insert(message.key);
     if (up.state != S::memory) up.who_has = holders;
-    if (holders.empty()) host_.complain("compute without a holder of an input");
+    // Only a rask worker may be sent a task ahead of an input that it is to make itself.
+    if (holders.empty() && !rask_) host_.complain("compute without a holder of an input");
   }
   Task& asked = tasks_[message.key];
   switch (asked.state) {
@@ -81,6 +82,7 @@ void StockWorker::on(const RemoveReplica& message) {
   for (const KeyNo dependent : task->dependents) {
     const Task* down = find(dependent);
     if (down != nullptr && (down->state == S::executing || down->state == S::long_running)) {
+      if (rask_) return host_.send(id_, Added{message.key});  // keeps it, and says so
       return host_.complain("remove-replicas of an input of a running task kills the worker");
     }
   }
@@ -305,7 +307,7 @@ void StockWorker::executed(KeyNo key) {
   Task& task = found->second;
   const std::uint32_t run = host_.runs_so_far(key);
   if (behaviour.kills) return host_.die(id_);
-  const bool resched = run < behaviour.reschedules;
+  const bool resched = run < behaviour.reschedules || host_.misplaced(id_, key);
   const bool failed = task.broken || run < behaviour.fails;
   if (task.state == S::cancelled) {
     purge(key);

@@ -60,6 +60,8 @@ struct WorkerHost {
   virtual void run_for(WorkerId at, KeyNo key, double seconds) = 0;  //!< then executed()
   virtual void fetch(WorkerId to, WorkerId from, KeyNo key) = 0;     //!< then fetched()
   virtual std::uint32_t runs_so_far(KeyNo key) = 0;                  //!< counts this one
+  //! An output of a P2P shuffle that ran where it does not belong.
+  virtual bool misplaced(WorkerId at, KeyNo key) = 0;
   virtual void die(WorkerId who) = 0;
   virtual void complain(const std::string& what) = 0;
 };
@@ -88,6 +90,8 @@ class StockWorker {
       : id_(id), threads_(threads), available_(std::move(resources)), universe_(universe),
         host_(host) {}
 
+  //! It may be handed tasks ahead. Inputs that it is making itself it waits for, as stock does.
+  void set_rask(bool rask) { rask_ = rask; }
   void receive(const ToWorker& message);
   void executed(KeyNo key);
   //! The answer to a fetch: the value, or nothing; `reached`: the peer answered at all.
@@ -127,6 +131,7 @@ class StockWorker {
   int threads_;
   int busy_ = 0;
   bool paused_ = false;
+  bool rask_ = false;
   scheduler::Resources available_;
   const Universe& universe_;
   WorkerHost& host_;

@@ -31,6 +31,7 @@ struct Spec {
   bool scattered = false;        //!< data of a client; never computed
   bool actor = false;
   bool data_producer = false;
+  scheduler::ShuffleSpecRef shuffle;  //!< a P2P barrier
   Behaviour behaviour;
   std::uint64_t value = 0;
 };
@@ -44,6 +45,9 @@ struct Options {
   bool losses = false, cancels = false, errors = false, poison = false, pauses = false;
   bool restrictions = false, doubles = false, scatters = false, actors = false, dropped_data = false;
   bool client_losses = false, restarts = false, queueing = true, retries = false, strays = false;
+  bool shuffles = false;         //!< some tasks are P2P barriers
+  int rask = 0;                  //!< workers may be handed tasks ahead: 0 none, 1 all, 2 some
+  bool memory = false;           //!< workers have limits, and some tasks say what they need
 };
 
 Options draw_options(protocol::Rng& rng);
@@ -51,6 +55,9 @@ Options draw_options(protocol::Rng& rng);
 struct Universe {
   std::vector<Spec> specs;
   KeyNo find(scheduler::KeyView key) const;
+  //! The shuffle that the task sends to, or reads from; null: none.
+  const scheduler::ShuffleSpec* shuffle_below(KeyNo key) const;
+  const scheduler::ShuffleSpec* shuffle_above(KeyNo key) const;
 };
 
 Universe draw_universe(protocol::Rng& rng, const Options& options);

@@ -39,7 +39,8 @@ MAY_INCLUDE = {
     "scheduler/": SCHEDULER_SIDE,
     "worker/core/": [BASE, "worker/core/"],
     "worker/shell/": WORKER_SIDE,
-    "worker/binding/": [*WORKER_SIDE, "worker/binding/"],
+    "worker/io/": [BASE, "worker/io/"],
+    "worker/binding/": [*WORKER_SIDE, "worker/io/", "worker/binding/"],
     "worker/": WORKER_SIDE,
 }
 PYTHON_ROOMS = ("worker/binding/", "scheduler/frontend/binding/")

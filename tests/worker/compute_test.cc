@@ -29,6 +29,7 @@ TEST_CASE("a value is kept until its key is freed", "[worker][compute]") {
   CHECK(w.sent() == Lines{"drop x", "release-worker-data x"});
   CHECK(w.state("x") == "unknown");
   CHECK(w.core().nbytes() == 0);
+  CHECK(w.core().count(worker::TaskState::forgotten) == 0);
 }
 
 TEST_CASE("tasks beyond the threads run in order of priority", "[worker][compute]") {
@@ -244,4 +245,42 @@ TEST_CASE("transitions are told only to those who watch", "[worker][compute]") {
   w.core().observe_transitions(false);
   w.finish("x");
   CHECK(w.sent() == Lines{"task-finished x run 1"});
+}
+
+// ---- tasks sent ahead of their inputs by a rask scheduler ----
+
+TEST_CASE("a task waits for an input that this worker is still to make", "[worker][compute]") {
+  World w;
+  w.compute({.key = "a"});
+  w.compute({.key = "b", .needs = {{.key = "a", .who_has = {}}}});
+  w.compute({.key = "c", .needs = {{.key = "b", .who_has = {}}}});
+  CHECK(w.sent() == Lines{"execute a run 1"});
+  CHECK(w.state("a") == "executing");
+  CHECK(w.state("c") == "waiting");
+  w.finish("a");
+  CHECK(w.sent() == Lines{"task-finished a run 1", "execute b run 1"});
+  w.finish("b");
+  CHECK(w.sent() == Lines{"task-finished b run 1", "execute c run 1"});
+}
+
+TEST_CASE("when the input fails, the task stays until it is freed", "[worker][compute]") {
+  World w;
+  w.compute({.key = "a"});
+  w.compute({.key = "b", .needs = {{.key = "a", .who_has = {}}}});
+  w.fail("a");
+  CHECK(w.state("b") == "waiting");
+  w.free({"b", "a"});
+  CHECK(w.state("b") == "unknown");
+  CHECK(w.state("a") == "unknown");
+}
+
+TEST_CASE("a task sent ahead can be given back", "[worker][compute]") {
+  World w;
+  w.compute({.key = "a"});
+  w.compute({.key = "b", .needs = {{.key = "a", .who_has = {}}}});
+  w.sent();
+  w.steal("b");
+  CHECK(w.sent() == Lines{"steal-response b waiting"});
+  w.finish("a");
+  CHECK(w.sent() == Lines{"task-finished a run 1"});
 }

@@ -28,28 +28,20 @@ SpillRef on_disk(const char* name, const PayloadRef& payload) {
   return *SpillFile::write(path, *payload);
 }
 
-}  // namespace
-
-TEST_CASE("a value is found by id and by key until it is dropped", "[worker][store]") {
-  Store store;
-  const ValueId id = store.add(key("x"), Value{alive(), nullptr, 10}, {}, false);
-  CHECK(store.get(id)->value.nbytes == 10);
-  CHECK(store.find(key("x")).has_value());
-  CHECK(store.fast_bytes() == 10);
-  store.drop(id);
-  CHECK_FALSE(store.get(id).has_value());
-  CHECK_FALSE(store.find(key("x")).has_value());
-  CHECK(store.fast_bytes() == 0);
+Held value(const char* name, std::uint64_t nbytes, bool actor = false) {
+  return Held{key(name), Value{alive(), nullptr, nbytes}, nullptr, nullptr, {}, actor};
 }
 
-TEST_CASE("dropping an old value of a key leaves the newer one", "[worker][store]") {
+}  // namespace
+
+TEST_CASE("a value is found until it is dropped", "[worker][store]") {
   Store store;
-  const ValueId old_value = store.add(key("x"), Value{alive(), nullptr, 1}, {}, false);
-  const ValueId new_value = store.add(key("x"), Value{alive(), nullptr, 2}, {}, false);
-  store.drop(old_value);
-  CHECK(store.find(key("x"))->value.nbytes == 2);
-  store.drop(new_value);
-  CHECK(store.keys().empty());
+  const ValueId id = store.add(value("x", 10));
+  CHECK(store.get(id)->value.nbytes == 10);
+  CHECK(store.fast_bytes() == 10);
+  store.drop(id);
+  CHECK(store.get(id) == nullptr);
+  CHECK(store.fast_bytes() == 0);
 }
 
 TEST_CASE("a share taken out of the store outlives the drop", "[worker][store]") {
@@ -59,10 +51,10 @@ TEST_CASE("a share taken out of the store outlives the drop", "[worker][store]")
   {
     LiveRef live = alive();
     watched = live;
-    id = store.add(key("x"), Value{std::move(live), nullptr, 1}, {}, false);
+    id = store.add(Held{key("x"), Value{std::move(live), nullptr, 1}, nullptr, nullptr, {}, false});
   }
   {
-    const auto held = store.get(id);
+    const Held held = *store.get(id);
     store.drop(id);
     CHECK_FALSE(watched.expired());
   }
@@ -71,8 +63,8 @@ TEST_CASE("a share taken out of the store outlives the drop", "[worker][store]")
 
 TEST_CASE("the least recently used value goes to disk first", "[worker][store]") {
   Store store;
-  const ValueId first = store.add(key("a"), Value{alive(), nullptr, 1}, {}, false);
-  const ValueId second = store.add(key("b"), Value{alive(), nullptr, 1}, {}, false);
+  const ValueId first = store.add(value("a", 1));
+  const ValueId second = store.add(value("b", 1));
   store.get(first);
   CHECK(store.next_victim()->first == second);
   CHECK(store.next_victim()->first == first);
@@ -81,7 +73,7 @@ TEST_CASE("the least recently used value goes to disk first", "[worker][store]")
 
 TEST_CASE("an evicted value counts as slow and comes back when it is used", "[worker][store]") {
   Store store;
-  const ValueId id = store.add(key("x"), Value{alive(), nullptr, 100}, {}, false);
+  const ValueId id = store.add(value("x", 100));
   REQUIRE(store.next_victim()->first == id);
   REQUIRE(store.evict(id, on_disk("back", bytes("value"))));
   CHECK(store.fast_bytes() == 0);
@@ -89,7 +81,7 @@ TEST_CASE("an evicted value counts as slow and comes back when it is used", "[wo
   CHECK(store.disk_bytes() > 0);
   CHECK(store.get(id)->value.live == nullptr);
 
-  store.set_live(id, alive());
+  store.set_live(id, alive(), false);
   CHECK(store.fast_bytes() == 100);
   CHECK(store.slow_bytes() == 0);
   // The file is still good, so the next eviction writes nothing.
@@ -98,7 +90,7 @@ TEST_CASE("an evicted value counts as slow and comes back when it is used", "[wo
 
 TEST_CASE("a value used while it leaves stays in memory", "[worker][store]") {
   Store store;
-  const ValueId id = store.add(key("x"), Value{alive(), nullptr, 1}, {}, false);
+  const ValueId id = store.add(value("x", 1));
   REQUIRE(store.next_victim()->first == id);
   store.get(id);
   CHECK_FALSE(store.evict(id, on_disk("used", bytes("value"))));
@@ -107,9 +99,27 @@ TEST_CASE("a value used while it leaves stays in memory", "[worker][store]") {
 
 TEST_CASE("actors and values that cannot be written are never victims", "[worker][store]") {
   Store store;
-  store.add(key("actor"), Value{alive(), nullptr, 1}, {}, true);
-  const ValueId stubborn = store.add(key("x"), Value{alive(), nullptr, 1}, {}, false);
+  store.add(value("actor", 1, true));
+  const ValueId stubborn = store.add(value("x", 1));
   REQUIRE(store.next_victim()->first == stubborn);
   store.keep(stubborn, true);
   CHECK_FALSE(store.next_victim().has_value());
+}
+
+TEST_CASE("looking at a value that leaves does not keep it", "[worker][store]") {
+  Store store;
+  const ValueId id = store.add(value("x", 1));
+  REQUIRE(store.next_victim()->first == id);
+  store.peek(id);  // as the packer does, to write it
+  CHECK(store.evict(id, on_disk("peeked", bytes("value"))));
+}
+
+TEST_CASE("a revived value keeps its packed form only if told so", "[worker][store]") {
+  Store store;
+  const ValueId id = store.add(
+      Held{key("x"), Value{nullptr, bytes("value"), 1}, nullptr, nullptr, {}, false});
+  store.set_live(id, alive(), true);
+  CHECK(store.get(id)->value.packed != nullptr);
+  store.set_live(id, alive(), false);
+  CHECK(store.get(id)->value.packed == nullptr);
 }
