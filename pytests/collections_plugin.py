@@ -2,7 +2,9 @@
 
 Those tests mostly ask for the synchronous scheduler by name. Here every scheduler name means "the
 cluster named by RASK_PAIRING", so each computation of each test travels to real workers and back.
-Outcomes are written as JSON to the file RASK_OUTCOMES names. Started by tools/test_collections.py.
+Outcomes are added line by line to the file RASK_OUTCOMES names, first "lost" for every
+test that was collected, so that a session that dies says what it missed. Started by
+tools/test_collections.py.
 """
 
 from __future__ import annotations
@@ -16,6 +18,13 @@ import pytest
 from rask.processes import ProcessCluster
 
 RANK = {"passed": 0, "skipped": 1, "xfailed": 1, "failed": 2}
+
+
+def spread(family: list[pytest.Item], each: int) -> list[pytest.Item]:
+    """`each` of the family at even distances, the first always among them; 0: all."""
+    if each == 0 or len(family) <= each:
+        return family
+    return [family[i * len(family) // each] for i in range(each)]
 
 
 class OnCluster:
@@ -38,11 +47,42 @@ class OnCluster:
         for name in list(dask.base.named_schedulers):
             dask.base.named_schedulers[name] = self.client.get
 
+    def write(self, test: str, outcome: str) -> None:
+        with open(os.environ["RASK_OUTCOMES"], "a") as file:
+            file.write(json.dumps([test, outcome]) + "\n")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config,
+                                      items: list[pytest.Item]) -> None:
+        """Keeps RASK_EACH parameter sets of each test function, evenly spread; 0 keeps all."""
+        each = int(os.environ.get("RASK_EACH", 0))
+        families: dict[str, list[pytest.Item]] = {}
+        for item in items:
+            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        kept = {item.nodeid for family in families.values() for item in spread(family, each)}
+        left_out = [item for item in items if item.nodeid not in kept]
+        for item in left_out:
+            self.write(item.nodeid, "left out")
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item.nodeid in kept]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            self.write(item.nodeid, "lost")
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         outcome = "xfailed" if hasattr(report, "wasxfail") else report.outcome
-        before = self.outcomes.get(report.nodeid, "passed")
-        if RANK[outcome] >= RANK[before]:
+        if RANK[outcome] >= RANK[self.outcomes.get(report.nodeid, "passed")]:
             self.outcomes[report.nodeid] = outcome
+        if report.when == "teardown":
+            self.write(report.nodeid, self.outcomes.pop(report.nodeid))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        """A test that made and closed a client of its own leaves none behind as the default."""
+        from distributed.client import _set_global_client
+
+        _set_global_client(self.client)
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_teardown(self) -> None:
@@ -58,8 +98,6 @@ class OnCluster:
 
     def pytest_sessionfinish(self) -> None:
         self.disconnect()
-        with open(os.environ["RASK_OUTCOMES"], "w") as file:
-            json.dump(self.outcomes, file)
 
 
 def pytest_configure(config: pytest.Config) -> None:

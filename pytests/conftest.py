@@ -1,7 +1,7 @@
 """Clusters for the tests, and the fixture `same` that compares rask with stock Dask.
 
 The clusters are real processes (rask.processes). `RASK_PAIRING` names the pairing under test as
-scheduler-worker: rask-stock by default; stock-stock checks the tests themselves. One stock cluster
+scheduler-worker: rask-rask by default; stock-stock checks the tests themselves. One stock cluster
 and one cluster of the pairing serve the whole session; workers a test killed are replaced before
 the next test, and a failed test gets its clusters replaced, so that it cannot fail its neighbours.
 
@@ -22,7 +22,7 @@ from deviations import DEVIATIONS, LATER
 
 from rask.processes import ProcessCluster
 
-PAIRING = os.environ.get("RASK_PAIRING", "rask-stock")
+PAIRING = os.environ.get("RASK_PAIRING", "rask-rask")
 SCHEDULER, WORKER = PAIRING.split("-")
 HERE = str(Path(__file__).parent)
 # Modules next to the tests can be imported by schedulers and workers too.
@@ -46,6 +46,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xfail(reason=LATER[item.name], strict=True))
 
 
+# The clusters of a session: scheduler, worker, options of workers.
+ROLES = {
+    "stock": ("stock", "stock", ()),
+    "rask": (SCHEDULER, WORKER, ()),
+    "stock workers": (SCHEDULER, "stock", ()),
+    "nannies": (SCHEDULER, "stock", ("--nanny",)),
+    "stock nannies": ("stock", "stock", ("--nanny",)),
+}
+
+
 class Pool:
     """The session's clusters, started on first use and repaired between tests."""
 
@@ -56,8 +66,8 @@ class Pool:
         if role in self.running:
             self.running[role].repair()
         else:
-            kinds = ("stock", "stock") if role == "stock" else (SCHEDULER, WORKER)
-            cluster = make_cluster(*kinds)
+            scheduler, worker, options = ROLES[role]
+            cluster = make_cluster(scheduler, worker, worker_options=options)
             self.running[role] = cluster
             cluster.start()
         return self.running[role]
@@ -116,16 +126,38 @@ def same(stock_cluster: ProcessCluster, rask_cluster: ProcessCluster,
     The same means: equal value and type, deeply; or an exception of the same type and text.
     Gives the value, or raises the exception, so that the test can say what it should be.
     """
+    return _comparison(request, stock_cluster, rask_cluster)
+
+
+@pytest.fixture
+def same_on_stock_workers(stock_cluster: ProcessCluster, pool: Pool,
+                          request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """As `same`, with stock workers under the scheduler of the pairing."""
+    role = "rask" if WORKER == "stock" else "stock workers"
+    return _comparison(request, stock_cluster, _noted(request, pool.get(role)))
+
+
+@pytest.fixture
+def same_under_nannies(pool: Pool, request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """As `same`, with stock workers that have nannies under the scheduler of the pairing."""
+    both = [_noted(request, pool.get(role)) for role in ("stock nannies", "nannies")]
+    return _comparison(request, *both)
+
+
+def _comparison(request: pytest.FixtureRequest, stock: ProcessCluster,
+                ours: ProcessCluster) -> Callable[..., Any]:
+    deviation = DEVIATIONS.get(request.node.originalname)
+    if deviation and {"scheduler": SCHEDULER, "worker": WORKER}[deviation[0]] != "rask":
+        deviation = None
 
     def compare(prog: Callable[..., Any]) -> Any:
-        expected = run(prog, stock_cluster)
-        found = run(prog, rask_cluster)
+        expected = run(prog, stock)
+        found = run(prog, ours)
         difference = describe_difference(expected, found)
-        reason = DEVIATIONS.get(request.node.originalname)
-        if difference and not reason:
+        if difference and not deviation:
             pytest.fail(f"stock and {PAIRING} differ: {difference}\n"
                         f"stock: {expected.describe()}\n{PAIRING}: {found.describe()}")
-        if reason and not difference and PAIRING != "stock-stock":
+        if deviation and not difference:
             pytest.fail(f"deviations.py lists {request.node.originalname}, but nothing differs")
         return found.get()
 

@@ -55,6 +55,17 @@ def until(condition: Callable[[], Any], what: str = "condition", timeout: float 
     return found
 
 
+def workers_of(client) -> dict[str, Any]:
+    """What the scheduler says of its workers. `Client.scheduler_info` may answer with none: the
+    client asks for a short form by itself, and the later answer wins."""
+    return client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+
+
+def ask(client, op: str, **fields: Any) -> Any:
+    """The scheduler's answer to one operation."""
+    return client.sync(getattr(client.scheduler, op), **fields)
+
+
 class Gate:
     """A task that reports that it has started and then waits to be let through.
 
@@ -86,3 +97,16 @@ class Gate:
 
     def open(self) -> None:
         self.open_file.touch()
+
+
+def print_lines(count: int, width: int) -> int:
+    """Prints count * width bytes; gives the count."""
+    for _ in range(count // 1000):
+        print(("x" * (width - 1) + "\n") * 1000, end="")
+    return count
+
+
+def sign_and_write(signature: str, descriptor: int, data: bytes) -> int:
+    """Leaves the id of the process that runs this in a file, then writes to a descriptor."""
+    Path(signature).write_text(str(os.getpid()))
+    return os.write(descriptor, data)

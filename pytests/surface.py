@@ -36,21 +36,58 @@ STREAM_OPS = """
 """.split()
 
 CALLS = """
-    Client Client.call_stack Client.cancel Client.close Client.compute Client.gather Client.get
+    Client Client.amm Client.benchmark_hardware Client.call_stack Client.cancel Client.close Client.compute
+    Client.dump_cluster_state Client.forward_logging Client.gather Client.get
     Client.get_dataset Client.get_events Client.get_executor Client.get_metadata
     Client.get_scheduler_logs Client.get_task_stream Client.get_versions Client.get_worker_logs
     Client.has_what Client.list_datasets Client.log_event Client.map Client.nbytes
     Client.nthreads Client.persist Client.processing Client.profile Client.publish_dataset
-    Client.rebalance Client.register_plugin Client.replicate Client.restart
+    Client.rebalance Client.recreate_error_locally Client.recreate_task_locally
+    Client.register_plugin Client.register_worker_callbacks Client.replicate Client.restart
     Client.restart_workers Client.retire_workers Client.retry Client.run
     Client.run_on_scheduler Client.scatter Client.scheduler_info Client.set_metadata
     Client.shutdown Client.story Client.submit Client.subscribe_topic
-    Client.unpublish_dataset Client.upload_file Client.wait_for_workers
-    Client.who_has Future Future.add_done_callback Future.cancel Future.done
-    Future.release Future.result Future.retry Future.status
+    Client.unforward_logging Client.unpublish_dataset Client.unregister_scheduler_plugin
+    Client.unregister_worker_plugin Client.unsubscribe_topic Client.upload_file
+    Client.wait_for_workers Client.who_has Client.write_scheduler_file
+    Future Future.add_done_callback Future.cancel Future.cancelled Future.done Future.exception
+    Future.release Future.result Future.retry Future.status Future.traceback Future.type
     Actor Event Lock MultiLock Queue Semaphore Variable as_completed fire_and_forget
-    get_client get_task_stream performance_report progress rejoin secede wait worker_client
+    get_client get_task_metadata get_task_stream get_worker performance_report print progress
+    rejoin Reschedule secede span wait warn worker_client
     dask.annotate dask.array dask.bag dask.compute dask.dataframe dask.delayed dask.persist
 """.split()
 
+# Public names of Client that ask nothing of a cluster.
+LOCAL = """
+    as_current asynchronous current dashboard_link futures_of loop ncores normalize_collection
+    start sync
+""".split()
+
 PYTHON = {"update-graph"}
+
+# What the rask scheduler refuses: an error, or for a stream a line in its log, that names the
+# operation and docs/COMPATIBILITY.md. Proved by test_refusals.py.
+REFUSED_RPC = """
+    amm_handler benchmark_hardware connection_stream dump_cluster_state_to_url dump_state
+    event_clear event_is_set event_set event_wait feed get_cluster_state get_task_stream
+    get_task_stream_index memory_sampler_start memory_sampler_stop multi_lock_acquire
+    multi_lock_release performance_report profile publish_delete publish_get publish_list
+    publish_put queue_create queue_get queue_put queue_qsize rebalance
+    register_scheduler_plugin replicate run_function
+    start_task_metadata stop_task_metadata unregister_scheduler_plugin variable_get
+    variable_set
+""".split()
+
+REFUSED_STREAM = """
+    publish_flush_batched_send queue-future-release queue_release
+    variable-future-received-confirm variable_delete
+""".split()
+
+REFUSED_CALLS = """
+    Client.amm Client.benchmark_hardware Client.dump_cluster_state Client.get_dataset
+    Client.get_task_stream Client.list_datasets Client.profile Client.publish_dataset
+    Client.rebalance Client.replicate Client.run_on_scheduler Client.unpublish_dataset
+    Client.unregister_scheduler_plugin Client.upload_file Event MultiLock Queue
+    Variable get_task_metadata get_task_stream performance_report
+""".split()

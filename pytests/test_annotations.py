@@ -53,6 +53,7 @@ def test_annotations_reach_the_scheduler(same):
     assert same(prog)
 
 
+@pytest.mark.smoke
 @pytest.mark.api("Client.submit")
 def test_a_task_waits_for_a_worker_with_its_resource(same):
     def prog(client, cluster):
@@ -125,6 +126,7 @@ class Counter:
         raise ValueError(f"at {self.n}")
 
 
+@pytest.mark.smoke
 @pytest.mark.api("Actor")
 def test_an_actor_keeps_state_on_its_worker(same):
     def prog(client):

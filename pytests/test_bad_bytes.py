@@ -59,6 +59,39 @@ def test_garbage_after_the_handshake_ends_the_connection(unharmed):
             assert peer.ended_by_peer()
 
 
+WRONG = {
+    "garbage": (b"", GARBAGE["http"]),
+    "a wrong length": (encode(HANDSHAKE), struct.pack("<3Q", 8, 1, 100) + bytes(100)),
+    "a list": (encode(HANDSHAKE), encode([1, 2])),
+    "no op": (encode(HANDSHAKE), encode({"reply": True})),
+}
+
+
+@native
+@pytest.mark.fault("X1")
+@pytest.mark.parametrize("what", WRONG)
+def test_the_log_says_once_whose_connection_ended_and_why(unharmed, rask_cluster, what):
+    with RawPeer(unharmed) as peer:
+        port = peer.socket.getsockname()[1]
+        peer.send(b"".join(WRONG[what]))
+        assert peer.ended_by_peer()
+    said = rf"127\.0\.0\.1:{port}\b.*: \S.*$"
+    rask_cluster.scheduler.wait_for(said, timeout=30)
+    lines = [line for line in rask_cluster.scheduler.log_text().splitlines() if f":{port}" in line]
+    assert len(lines) == 1
+
+
+@native
+def test_the_log_names_an_unknown_op_once(unharmed, rask_cluster):
+    for _ in range(3):
+        with RawPeer(unharmed) as peer:
+            peer.shake_hands()
+            peer.send(encode({"op": "an-op-of-tomorrow", "reply": True}))
+            assert peer.receive() is None
+    rask_cluster.scheduler.wait_for("No handler an-op-of-tomorrow found", timeout=30)
+    assert rask_cluster.scheduler.log_text().count("an-op-of-tomorrow") == 1
+
+
 def messages() -> dict[str, bytes]:
     """What is sent, in order, by a peer that registers as a client and asks something."""
     return {

@@ -70,6 +70,17 @@ def test_a_bad_option_is_refused_with_stocks_exit_code():
     assert "no-such-option" in ours.stderr
 
 
+@pytest.mark.parametrize("bad", [
+    ("--port", "many"), ("--interface", "no-such-card"), ("--idle-timeout", "soon"), ("surplus",),
+    ("--tls-cert", "/no/such/file"), ("--protocol", "carrier-pigeon"), ("--use-xheaders", "perhaps"),
+], ids=lambda bad: bad[0].strip("-"))
+def test_a_bad_value_is_refused_as_stock_refuses_it(bad):
+    ours, stock = (call(*kind, "scheduler", *bad) for kind in (RASK, STOCK))
+    assert ours.returncode == stock.returncode != 0
+    assert bad[-1] in ours.stderr
+    assert "Scheduler at" not in ours.stderr
+
+
 def test_a_taken_port_ends_with_an_error():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -138,6 +149,19 @@ def test_signals_end_it_with_stocks_exit_code(started, number):
     assert last[SCHEDULER] == last["stock"] == "End scheduler"
 
 
+def test_a_signal_to_all_at_once_ends_stock_workers_too(started):
+    """As Ctrl-C and `docker compose down` send it."""
+    cluster = started()
+    for _ in range(3):
+        cluster.add_worker()
+    with cluster.client() as client:
+        client.gather(client.map(inc, range(10)))
+    everyone = [*cluster.workers.values(), cluster.scheduler]
+    for process in everyone:
+        process.popen.terminate()
+    until(lambda: not any(process.alive() for process in everyone), "all to end", timeout=20)
+
+
 def test_no_process_is_left_behind(started):
     import psutil
 
@@ -164,13 +188,24 @@ def test_configuration_from_the_environment_is_honoured(started):
     assert type(error).__name__ == "KilledWorker"
 
 
-def test_options_that_come_later_say_so_once(tmp_path):
-    if SCHEDULER != "rask":
-        pytest.skip("a promise of rask")
-    with make_cluster(n_workers=0, scheduler_options=("--jupyter", "--dashboard-prefix", "/x")) \
-            as cluster:
-        log = cluster.scheduler.log_text()
-    assert log.count("--jupyter") == log.count("--dashboard-prefix") == 1
+@pytest.mark.skipif(SCHEDULER != "rask", reason="stock has these")
+def test_options_that_come_later_say_so_once(started):
+    later = {"--jupyter": (), "--dashboard-prefix": ("/x",), "--dashboard-address": (":0",),
+             "--preload": ("no_such_module",)}
+    log = started(*(word for name, value in later.items() for word in (name, *value))) \
+        .scheduler.log_text()
+    assert {name: log.count(f"{name}:") for name in later} == dict.fromkeys(later, 1)
+
+
+def test_host_port_and_interface_say_where_it_listens(started):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    # Later words win over those of ProcessCluster.
+    assert started("--port", str(port)).address == f"tcp://127.0.0.1:{port}"
+    by_card = started("--host", "", "--interface", "lo", "--show", "--no-jupyter")
+    assert by_card.address.startswith("tcp://127.0.0.1:")
+    by_uri = started("--host", "tcp://127.0.0.1:0", "--protocol", "tcp", "--no-show")
+    assert by_uri.address.startswith("tcp://127.0.0.1:")
 
 
 def test_the_checkout_runs_without_being_installed():

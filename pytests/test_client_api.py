@@ -72,6 +72,7 @@ def test_map_takes_keys_of_its_own(same):
     assert same(prog) == (["one", ("two", 0)], [2, 3])
 
 
+@pytest.mark.smoke
 @pytest.mark.api("Client.map")
 def test_map_over_futures_chains(same):
     def prog(client):
@@ -95,6 +96,7 @@ def test_a_big_closure_shared_by_many_tasks(same):
     assert same(prog) == sum(range(300))
 
 
+@pytest.mark.smoke
 def test_big_arguments_and_results_travel_whole(same):
     def prog(client):
         import numpy as np
@@ -109,6 +111,7 @@ def test_big_arguments_and_results_travel_whole(same):
 # ---- futures ----------------------------------------------------------------------------------
 
 
+@pytest.mark.api("Future.type", "Future.exception")
 @pytest.mark.api("Future.result", "Future.status", "Future.done")
 def test_a_future_knows_its_status_and_type(same):
     def prog(client):
@@ -150,6 +153,7 @@ def test_callbacks_run_when_a_future_is_done(same):
     assert same(prog) == [2]
 
 
+@pytest.mark.smoke
 @pytest.mark.api("as_completed", "wait")
 def test_as_completed_and_wait(same):
     def prog(client):
@@ -187,6 +191,7 @@ def test_gather_keeps_the_shape_of_what_it_is_given(same):
     assert same(prog) == ({"a": 2, "b": [3, (2, 7)]}, 2)
 
 
+@pytest.mark.smoke
 @pytest.mark.api("Client.gather")
 def test_gather_skips_or_raises_errors_as_asked(same):
     def prog(client):
@@ -246,6 +251,7 @@ def test_an_exception_that_cannot_be_pickled_still_arrives(same):
     same(prog)
 
 
+@pytest.mark.smoke
 @pytest.mark.api("Client.retry", "Future.retry")
 @pytest.mark.op("retry")
 def test_a_failed_task_can_be_retried(same):
@@ -291,6 +297,8 @@ def test_retries_are_used_up_before_an_error_shows(same):
 # ---- cancel and loss ---------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
+@pytest.mark.api("Future.cancelled")
 @pytest.mark.api("Client.cancel", "Future.cancel")
 @pytest.mark.op("cancel-keys")
 def test_a_cancelled_future_says_so(same):
@@ -346,6 +354,7 @@ def test_two_graphs_that_use_one_key(same):
     assert same(prog) == (2, 2)
 
 
+@pytest.mark.smoke
 @pytest.mark.api("fire_and_forget")
 def test_fire_and_forget_runs_without_a_future(same):
     def prog(client):
@@ -367,6 +376,7 @@ def test_fire_and_forget_runs_without_a_future(same):
 # ---- scatter -----------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.api("Client.scatter")
 @pytest.mark.op("scatter")
 def test_scatter_keeps_the_shape_of_what_it_is_given(same):

@@ -45,6 +45,7 @@ def test_a_future_of_one_client_is_an_argument_of_another(same):
     same(prog)
 
 
+@pytest.mark.smoke
 @pytest.mark.api("worker_client", "get_client")
 def test_a_task_submits_tasks(same):
     def prog(client):
@@ -62,6 +63,7 @@ def test_a_task_submits_tasks(same):
     assert same(prog) == 3
 
 
+@pytest.mark.smoke
 @pytest.mark.api("secede", "rejoin")
 def test_a_task_secedes_and_rejoins(same):
     def prog(client):

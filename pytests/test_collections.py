@@ -111,6 +111,7 @@ def test_a_wide_merge(same):
 # ---- bag ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.api("dask.bag")
 def test_bags_map_filter_fold_and_group(same):
     def prog(client):
@@ -138,6 +139,7 @@ def test_a_bag_becomes_a_frame(same):
 # ---- array -------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.api("dask.array")
 def test_array_algebra(same):
     def prog(client):
@@ -184,7 +186,7 @@ def test_rechunk_columns_to_rows(same, method):
         import dask.array as da
 
         x = da.arange(60 * 60, chunks=600).reshape(60, 60).rechunk((60, 5), method="tasks")
-        y = x.rechunk((5, 60), method=method)
+        y = x.rechunk((5, 60), method=method, block_size_limit=60 * 5 * 8)
         return y.compute(), y.chunks
 
     same(prog)
@@ -193,6 +195,7 @@ def test_rechunk_columns_to_rows(same, method):
 # ---- DataFrame ---------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.api("dask.dataframe")
 def test_groupby_with_several_aggregates(same):
     def prog(client):
@@ -219,6 +222,7 @@ def test_merge_by_a_column(same, method):
     assert len(same(prog)) == 600
 
 
+@pytest.mark.smoke
 @pytest.mark.api("dask.dataframe")
 @pytest.mark.parametrize("method", ["tasks", "p2p"])
 def test_shuffle_keeps_every_row(same, method):

@@ -64,6 +64,7 @@ def test_a_task_that_kills_every_worker_it_meets_errs(same):
     assert (found[0], found[2]) == ("KilledWorker", 2)
 
 
+@pytest.mark.smoke
 @pytest.mark.fault("W2")
 def test_lost_ancestors_are_computed_again(same):
     def prog(client, cluster):
@@ -109,6 +110,7 @@ def test_tasks_wait_for_the_first_worker_to_return(same):
     assert same(prog)[1] == 101
 
 
+@pytest.mark.smoke
 @pytest.mark.fault("W16")
 @pytest.mark.parametrize("make", [threading.Lock, BadLoad], ids=["pickle", "unpickle"])
 def test_a_result_that_cannot_travel_errs_for_its_reader_alone(same, make):
@@ -124,6 +126,7 @@ def test_a_result_that_cannot_travel_errs_for_its_reader_alone(same, make):
     assert same(prog)[1:] == ([1, 2, 3, 4, 5], 42)
 
 
+@pytest.mark.op("register-worker")
 @pytest.mark.fault("W19")
 def test_a_worker_with_a_taken_name_is_refused(same):
     def prog(client, cluster):
@@ -208,6 +211,7 @@ def test_a_key_used_twice_with_different_specs_keeps_the_first(same):
     assert same(prog) == (2, 2, 4)
 
 
+@pytest.mark.smoke
 @pytest.mark.fault("C5")
 def test_a_graph_that_cannot_be_unpickled_errs_for_its_client_alone(same):
     def prog(client, cluster):

@@ -13,7 +13,10 @@ import traceback
 import pytest
 from programs import Gate, add, inc
 
+pytestmark = pytest.mark.smoke
 
+
+@pytest.mark.op("task-finished")
 @pytest.mark.api("Client.submit")
 @pytest.mark.op("update-graph", "register-client", "identity", "gather")
 def test_a_submitted_call_gives_its_value(same):
@@ -70,6 +73,8 @@ def test_a_dataframe_is_grouped(same):
     assert same(prog).to_dict() == {"ann": 2475, "bob": 1225, "cy": 1250}
 
 
+@pytest.mark.op("task-erred")
+@pytest.mark.api("Future.traceback")
 def test_an_exception_arrives_with_its_traceback(same):
     def prog(client):
         def divide(x):

@@ -20,7 +20,8 @@ def shape(value):
 def test_scheduler_info_has_stocks_fields(same):
     def prog(client):
         info = client.scheduler_info(n_workers=-1)
-        workers = [{k: shape(v) for k, v in sorted(w.items()) if k not in ("metrics", "services")}
+        skipped = ("metrics", "services", "topology")  # rask workers tell of their machine
+        workers = [{k: shape(v) for k, v in sorted(w.items()) if k not in skipped}
                    for w in info.pop("workers").values()]
         names = sorted(w["name"] for w in client.scheduler_info(n_workers=-1)["workers"].values())
         kept = {key: info[key] for key in ("type", "n_workers", "total_threads", "total_memory")}
@@ -35,6 +36,7 @@ def test_nthreads(same):
     assert same(lambda client: sorted(client.nthreads().values())) == [1, 1]
 
 
+@pytest.mark.smoke
 @pytest.mark.api("Client.who_has", "Client.has_what")
 @pytest.mark.op("who_has", "has_what")
 def test_who_has_and_has_what_agree(same):
@@ -45,7 +47,7 @@ def test_who_has_and_has_what_agree(same):
         what = client.has_what()
         agree = all(key in what[worker] for key, workers in who.items() for worker in workers)
         return agree, sorted(who), [len(workers) for workers in who.values()], \
-            sum(len(keys) for keys in what.values()), type(who).__name__
+            sum(key in who for keys in what.values() for key in keys), type(who).__name__
 
     assert same(prog)[0] is True
 
@@ -56,9 +58,28 @@ def test_nbytes_by_key_and_by_prefix(same):
     def prog(client):
         futures = [client.submit(bytes, 1000, key=f"blob-{i}") for i in range(3)]
         client.gather(futures)
-        return dict(sorted(client.nbytes(summary=False).items())), client.nbytes()
+        every, keys = client.nbytes(summary=False), [future.key for future in futures]
+        return client.nbytes(keys, summary=False), client.nbytes(), every == client.nbytes(
+            keys, summary=False)
 
-    assert set(same(prog)[0]) == {"blob-0", "blob-1", "blob-2"}
+    assert list(same(prog)[0]) == ["blob-0", "blob-1", "blob-2"]
+
+
+@pytest.mark.op("nbytes", "who_has")
+def test_all_keys_are_named_in_the_order_of_their_making(same):
+    def prog(client):
+        until(lambda: not client.who_has(), "the cluster to be empty")
+        first = client.map(inc, range(12), key=[f"made-{i}" for i in range(12)])
+        client.gather(first)
+        for i in range(0, 12, 2):  # leaves gaps among the records
+            first[i].release()
+        until(lambda: len(client.who_has()) == 6, "half of the keys to leave")
+        second = client.map(inc, range(12), key=[f"made-later-{i}" for i in range(12)])
+        client.gather(second)
+        return list(client.nbytes(summary=False)), list(client.who_has())
+
+    found = same(prog)
+    assert len(found[0]) == 18 and set(found[0]) == set(found[1])
 
 
 @pytest.mark.api("Client.processing")
@@ -114,6 +135,7 @@ def test_metadata_is_kept(same):
     assert same(prog) == (1, deep, {"c": deep}, 7)
 
 
+@pytest.mark.smoke
 @pytest.mark.api("Client.run")
 @pytest.mark.op("broadcast")
 def test_run_reaches_every_worker(same):
@@ -132,6 +154,8 @@ def test_an_error_in_run_is_raised(same):
         same(lambda client: client.run(lambda: 1 / 0))
 
 
+@pytest.mark.smoke
+@pytest.mark.op("add-keys")
 @pytest.mark.api("Client.retire_workers")
 @pytest.mark.op("retire_workers")
 def test_a_retired_workers_data_moves_first(same):

@@ -28,4 +28,20 @@ def test_every_marker_names_a_row():
     found = compat_table.markers()
     assert set(found["op"]) - {*surface.RPC_OPS, *surface.STREAM_OPS} == set()
     assert set(found["api"]) - set(surface.CALLS) == set()
+    assert set(found["refused"]) - {*surface.RPC_OPS, *surface.STREAM_OPS, *surface.CALLS} == set()
     assert set(found["fault"]) - set(compat_table.FAULTS) == set()
+
+
+def test_the_lists_cover_every_public_method_of_a_client():
+    from distributed import Client
+
+    public = {name for name in dir(Client) if not name.startswith("_")}
+    listed = {name.removeprefix("Client.") for name in surface.CALLS if name.startswith("Client.")}
+    assert public - listed - set(surface.LOCAL) == set()
+
+
+def test_every_row_is_proved_or_refused():
+    found = compat_table.markers()
+    proved = {*found["op"], *found["api"], *found["refused"]}
+    assert {*surface.RPC_OPS, *surface.STREAM_OPS, *surface.CALLS} - proved == set()
+    assert {*found["op"], *found["api"]} & set(found["refused"]) == set()

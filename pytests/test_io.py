@@ -1,0 +1,289 @@
+"""Clustered I/O on clusters: unmodified Dask programs, switched on, give what stock gives.
+
+Each program runs on stock Dask, where the switches mean nothing, and on the pairing under test.
+`buffers_seen` tells whether buffers were there while blocks were worked on.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import uuid
+
+import dask
+import dask.array as da
+import h5py
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from conftest import SCHEDULER
+from programs import until
+
+import rask
+import rask.io
+
+ON = {"io": {"cluster": True, "buffer-bytes": "40 kB"}}
+
+
+def buffers_seen(block):
+    """How many buffers this worker holds, in place of each element."""
+    from distributed import get_worker
+
+    held = [k for k in get_worker().data.keys() if str(k).startswith("('rask-io-load")]
+    return np.full(block.shape, len(held))
+
+
+def clustered(x) -> bool:
+    """Whether the loads of an array are in buffers on this cluster."""
+    seen = x.map_blocks(buffers_seen, dtype=int, token=uuid.uuid4().hex)
+    return bool(seen.max().compute())
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The same numbers in every format."""
+    folder = tmp_path_factory.mktemp("io")
+    values = np.arange(20 * 20 * 20, dtype="f4").reshape(20, 20, 20)
+    np.save(folder / "x.npy", values)
+    values.T.tofile(folder / "x.raw")
+    with h5py.File(folder / "x.h5", "w") as f:
+        f.create_dataset("plain", data=values)
+        f.create_dataset("chunked", data=values, chunks=(5, 5, 5), compression="gzip")
+    z = zarr.create_array(str(folder / "x.zarr"), shape=values.shape, chunks=(5, 5, 5), dtype="f4")
+    z[...] = values
+    z = zarr.create_array(str(folder / "s.zarr"), shape=values.shape, chunks=(5, 5, 5),
+                          shards=(10, 10, 10), dtype="f4")  # fmt: skip
+    z[...] = values
+    z = zarr.create_array(str(folder / "2.zarr"), shape=values.shape, chunks=(5, 5, 5), dtype="f4",
+                          zarr_format=2)  # fmt: skip
+    z[...] = values
+    xr.Dataset({"x": (("a", "b", "c"), values)}).to_netcdf(folder / "x.nc", engine="h5netcdf")
+    return folder
+
+
+FORMATS = {
+    "npy": lambda folder: da.from_array(rask.io.npy(folder / "x.npy"), chunks=7),
+    "raw": lambda folder: da.from_array(rask.io.raw(folder / "x.raw", "f4", (20, 20, 20), 0, "F"), chunks=7),
+    "hdf5": lambda folder: da.from_array(h5py.File(folder / "x.h5", "r")["plain"], chunks=7),
+    "hdf5 by rask": lambda folder: da.from_array(rask.io.hdf5(folder / "x.h5", "plain"), chunks=7),
+    "hdf5 chunked": lambda folder: da.from_array(h5py.File(folder / "x.h5", "r")["chunked"], chunks=(7, 20, 20)),
+    "hdf5 locked": lambda folder: da.from_array(h5py.File(folder / "x.h5", "r")["chunked"],
+                                                chunks=(7, 20, 20), lock=True, inline_array=True),
+    "zarr": lambda folder: da.from_zarr(str(folder / "x.zarr"), chunks=(7, 20, 20)),
+    "zarr sharded": lambda folder: da.from_zarr(str(folder / "s.zarr"), chunks=(7, 20, 20)),
+    "zarr 2": lambda folder: da.from_zarr(str(folder / "2.zarr"), chunks=(7, 20, 20)),
+    "netcdf": lambda folder: xr.open_dataset(folder / "x.nc", engine="h5netcdf",
+                                             chunks={"a": 7, "b": 7, "c": 7}).x.data,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_loads_of_every_format(same, files, kind):
+    def prog(client):
+        x = FORMATS[kind](files)
+        with dask.annotate(rask=ON):
+            whole = x.compute()
+            total = (x[3:, 1:19] + 1).sum(axis=0).compute()
+        return whole, total
+
+    whole, _ = same(prog)
+    assert whole.tobytes() == np.load(files / "x.npy").tobytes()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_loads_of_every_format_are_clustered(rask_client, files, kind):
+    x = FORMATS[kind](files)
+    with dask.annotate(rask=ON):
+        assert clustered(x) == (SCHEDULER == "rask")
+    until(lambda: not clustered(x), "buffers to be gone")
+
+
+def test_settings_of_the_scheduler_are_for_all_its_clients(fresh, files):
+    cluster = fresh()
+    x = FORMATS["npy"](files)
+    with cluster.connected() as client:
+        rask.configure(client, {"io.cluster": True, "io.buffer-bytes": "20 kB"})
+    with cluster.connected() as client:
+        assert clustered(x) == (SCHEDULER == "rask")
+        with dask.annotate(rask={"io": {"cluster": False}}):
+            until(lambda: not clustered(x), "buffers to be gone")
+        rask.configure(client, {"io.cluster": None})
+        assert not clustered(x)
+
+
+def test_the_schedulers_own_environment_switches_it_on(fresh, files):
+    cluster = fresh(env={"DASK_RASK__IO__CLUSTER": "True", "DASK_RASK__IO__BUFFER_BYTES": "20kB"})
+    with cluster.connected():
+        x = FORMATS["npy"](files)
+        assert clustered(x) == (SCHEDULER == "rask")
+        np.testing.assert_array_equal(x.compute(), np.load(files / "x.npy"))
+
+
+def test_the_bound_comes_from_the_workers_if_it_is_not_set(fresh, files):
+    with fresh().connected():
+        x = FORMATS["npy"](files)
+        with dask.annotate(rask={"io": True}):
+            assert clustered(x) == (SCHEDULER == "rask")
+            np.testing.assert_array_equal(x.compute(), np.load(files / "x.npy"))
+
+
+@pytest.mark.skipif(SCHEDULER == "stock", reason="a stock scheduler does not look at settings")
+def test_a_misspelled_setting_is_an_error_of_the_graph(rask_client, files):
+    with dask.annotate(rask={"io": {"bufer-bytes": 1}}):
+        with pytest.raises(ValueError, match="no setting is called 'io.bufer-bytes'"):
+            FORMATS["npy"](files).sum().compute()
+
+
+def test_persisted_blocks_are_those_of_plain_loads(same, files):
+    def prog(client):
+        with dask.annotate(rask=ON):
+            x = FORMATS["npy"](files).persist()
+        return sorted(map(str, x.__dask_keys__()[0][0])), (x + 1).compute()
+
+    same(prog)
+
+
+def targets(folder, kind):
+    if kind == "zarr":
+        return zarr.create_array(str(folder / "out.zarr"), shape=(20, 20, 20), chunks=(5, 7, 7),
+                                 dtype="f4", overwrite=True)  # fmt: skip
+    if kind == "hdf5":
+        with h5py.File(folder / "out.h5", "w") as f:
+            f.create_dataset("x", (20, 20, 20), "f4")
+        return rask.io.hdf5(folder / "out.h5", "x")
+    return rask.io.raw(folder / f"out.{kind}", "f4", (20, 20, 20), 0, kind, "w+")
+
+
+@pytest.mark.parametrize("kind", ["C", "F", "hdf5", "zarr"])
+def test_stores_of_every_format(same, files, tmp_path, kind):
+    def prog(client):
+        x = da.from_array(rask.io.npy(files / "x.npy"), chunks=(5, 7, 7)) * 2
+        out = targets(tmp_path, kind)
+        with dask.annotate(rask=ON):
+            given = da.store(x, out, lock=False)
+        first = out[...]
+        with dask.annotate(rask=ON):
+            back = da.store(x + 1, out, lock=False, return_stored=True)
+            back = back.compute()
+        return given, first, back, out[...]
+
+    given, first, back, last = same(prog)
+    expected = np.load(files / "x.npy") * 2
+    assert given is None
+    np.testing.assert_array_equal(first, expected)
+    np.testing.assert_array_equal(back, expected + 1)
+    np.testing.assert_array_equal(last, expected + 1)
+
+
+@pytest.mark.skipif(SCHEDULER == "stock", reason="there, blocks that share chunks need a lock")
+def test_blocks_that_share_chunks_are_stored_together(rask_client, files, tmp_path):
+    x = da.from_array(rask.io.npy(files / "x.npy"), chunks=(5, 7, 7)) * 2
+    out = zarr.create_array(str(tmp_path / "z"), shape=x.shape, chunks=(10, 20, 20), dtype="f4")
+    with dask.annotate(rask=ON):
+        da.store(x, out, lock=False)
+    np.testing.assert_array_equal(out[...], np.load(files / "x.npy") * 2)
+
+
+def test_to_zarr_and_whole_files(same, files, tmp_path):
+    def prog(client):
+        x = FORMATS["npy"](files) - 1
+        with dask.annotate(rask=ON):
+            stack = str(tmp_path / f"{uuid.uuid4().hex}.zarr")
+            x.rechunk((10, 10, 10)).to_zarr(stack)
+            path = rask.io.to_npy(x, tmp_path / "t.npy", order="F")
+        return np.load(path), zarr.open(stack)[...]
+
+    found, again = same(prog)
+    np.testing.assert_array_equal(found, np.load(files / "x.npy") - 1)
+    np.testing.assert_array_equal(again, found)
+    assert [name for name in os.listdir(tmp_path) if "zarr" not in name] == ["t.npy"]
+
+
+def test_a_file_that_shrinks_or_vanishes_is_an_error_that_names_it(rask_client, tmp_path):
+    path = tmp_path / "shrinks"
+    np.arange(1000, dtype="u1").tofile(path)
+    x = da.from_array(rask.io.raw(path, "u1", (10, 100)), chunks=(2, 100))
+    os.truncate(path, 500)
+    with dask.annotate(rask=ON):
+        with pytest.raises(OSError, match="ends at byte [5-8]00.* on worker tcp.*shrinks"):
+            x.sum().compute()
+        half = x[:4].sum().compute()
+    assert half == np.arange(400, dtype="u1").sum()
+    os.remove(path)
+    with dask.annotate(rask=ON), pytest.raises(OSError, match="No such file.* on worker tcp.*shrinks"):
+        (x + 1).sum().compute()
+
+
+def test_a_file_that_one_worker_cannot_see_is_an_error_that_names_both(fresh, tmp_path):
+    """The path leads to another folder in each process."""
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for folder in (here, elsewhere):
+        folder.mkdir()
+    values = np.arange(800, dtype="u2").reshape(8, 100)
+    values.tofile(here / "data")
+    cluster = fresh(n_workers=2, nthreads=1)
+    with cluster.connected() as client:
+        sees, blind = sorted(client.scheduler_info(n_workers=-1)["workers"])
+        client.run(os.chdir, str(here), workers=[sees])
+        client.run(os.chdir, str(elsewhere), workers=[blind])
+
+        def loaded():  # under names of its own: the client may still hold what failed
+            raw = rask.io.raw("/proc/self/cwd/data", "u2", values.shape)
+            return da.from_array(raw, chunks=(1, 100), name=False)
+
+        with dask.annotate(rask=ON):
+            with dask.annotate(workers=[blind]), pytest.raises(OSError, match="No such file") as e:
+                loaded().sum().compute(optimize_graph=False)
+            with dask.annotate(workers=[sees]):
+                assert loaded().sum().compute(optimize_graph=False) == values.sum()
+    assert "/proc/self/cwd/data" in str(e.value) and blind in str(e.value)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of one megabyte."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], capture_output=True, text=True)
+    if made.returncode != 0:
+        pytest.skip(f"a small disk cannot be mounted here: {made.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_disk_that_fills_in_the_middle_of_a_merge(fresh, small_disk):
+    """An error that names file, worker and reason; under the file's name there is nothing."""
+    x = da.ones((40, 100, 100), chunks=(4, 50, 50), dtype="f8")  # 3.2 MB
+    with fresh().connected(), dask.annotate(rask={"io": {"cluster": True, "buffer-bytes": "200 kB"}}):
+        with pytest.raises(OSError, match=r"No space left on device on worker tcp.*whole\.npy"):
+            rask.io.to_npy(x, small_disk / "whole.npy")
+        assert not (small_disk / "whole.npy").exists()
+        for left in small_disk.iterdir():
+            left.unlink()
+        with open(small_disk / "sparse", "wb") as f:
+            f.truncate(x.nbytes)  # room is found missing only when blocks come
+        target = rask.io.raw(small_disk / "sparse", "f8", x.shape, 0, "C", "r+")
+        with pytest.raises(OSError, match=r"No space left on device.* on worker tcp.*sparse"):
+            da.store(x, target, lock=False)
+
+
+def test_a_corrupt_chunk_fails_as_a_plain_load_does(rask_client, tmp_path):
+    z = zarr.create_array(str(tmp_path / "z"), shape=(12, 4), chunks=(4, 4), dtype="f8")
+    z[...] = 1.0
+    damaged = tmp_path / "z" / "c" / "1" / "0"
+    damaged.write_bytes(b"\x00" * 7)
+    x = da.from_zarr(str(tmp_path / "z"), chunks=(6, 4))
+    with dask.annotate(rask=ON), pytest.raises(Exception, match="/z") as e:
+        x.sum().compute()
+    if SCHEDULER == "rask":
+        assert "on worker tcp" in str(e.value)
+
+
+def test_several_arrays_and_threads_at_one_device(fresh, files):
+    cluster = fresh(n_workers=1, nthreads=4)
+    with cluster.connected() as client:
+        rask.configure(client, {"io.cluster": True, "io.buffer-bytes": 4000,
+                                "io.concurrency": {"default": 1, str(files): 2}})  # fmt: skip
+        x, y = FORMATS["npy"](files), FORMATS["hdf5"](files)
+        np.testing.assert_array_equal((x + y.T).compute(), np.load(files / "x.npy") + np.load(files / "x.npy").T)

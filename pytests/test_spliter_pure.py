@@ -1,0 +1,120 @@
+"""Homes, cuts and item indexes of rask.spliter without a cluster, over random cases."""
+
+from __future__ import annotations
+
+import pickle
+import random
+
+import numpy as np
+import pytest
+from dask._task_spec import DataNode
+
+from rask.spliter import indexes, placement, tasks
+from rask.spliter.collection import SpliterError
+from rask.spliter.states import WorkerView
+
+
+def random_case(seed):
+    draw = random.Random(seed)
+    workers = {f"tcp://{i}": WorkerView(draw.randint(1, 4), draw.random() > 0.2, draw.randint(1, 2))
+               for i in range(draw.randint(1, 6))}
+    next(iter(workers.values())).running = True
+    count = draw.randint(1, 60)
+    holders = [tuple(draw.sample(list(workers), draw.randint(1, min(3, len(workers)))))
+               for _ in range(count)]
+    weights = [draw.choice([0, 1, 8, 100]) for _ in range(count)]
+    return draw, workers, holders, weights
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_each_block_is_in_one_partition_and_none_is_empty(seed):
+    draw, workers, holders, weights = random_case(seed)
+    home = placement.homes(holders, weights, workers)
+    per, cut = draw.choice(["worker", "thread", "numa", 1, 5]), draw.choice(placement.CUTS)
+    found = placement.partition(home, weights, workers, per, cut)
+    assert sorted(i for _, blocks in found for i in blocks) == list(range(len(holders)))
+    assert all(blocks and blocks == sorted(blocks) for _, blocks in found)
+    assert all(home[i] == worker for worker, blocks in found for i in blocks)
+    for i, worker in enumerate(home):
+        running = [w for w in holders[i] if workers[w].running]
+        assert worker in (running or [w for w in workers if workers[w].running])
+    if cut in ("bytes", "cyclic"):
+        for worker in set(home):
+            expected = min(placement.share(per, workers[worker]), home.count(worker))
+            assert sum(w == worker for w, _ in found) == expected
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+def test_runs_differ_from_the_ideal_by_less_than_one_block(parts):
+    draw = random.Random(parts)
+    for _ in range(200):
+        weights = [draw.randint(1, 50) for _ in range(draw.randint(parts, 80))]
+        lengths = placement._cut(weights, parts)
+        assert sum(lengths) == len(weights) and min(lengths) >= 1
+        end, total = 0, sum(weights)
+        for part, length in enumerate(lengths[:-1], 1):
+            end += length
+            if len(weights) > 3 * parts:
+                assert abs(sum(weights[:end]) - total * part / parts) <= max(weights) * (parts + 1)
+
+
+def test_replicas_even_out_bytes_per_thread():
+    workers = {"a": WorkerView(1, True), "b": WorkerView(3, True)}
+    home = placement.homes([("a", "b")] * 40, [10] * 40, workers)
+    assert home.count("a") == 10
+
+
+def test_workers_that_do_not_run_get_nothing():
+    workers = {"a": WorkerView(1, False), "b": WorkerView(1, True)}
+    assert placement.homes([("a",), ("a", "b")], [1, 1], workers) == ["b", "b"]
+    with pytest.raises(SpliterError, match="paused or closing"):
+        placement.homes([("a",)], [1], {"a": WorkerView(1, False)})
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_item_indexes_equal_what_numpy_cuts(seed):
+    draw = random.Random(seed)
+    chunks = tuple(tuple(draw.randint(0, 4) for _ in range(draw.randint(1, 4)))
+                   for _ in range(draw.randint(0, 4)))
+    shape = tuple(len(axis) for axis in chunks)
+    x = np.arange(int(np.prod([sum(axis) for axis in chunks]))).reshape(
+        [sum(axis) for axis in chunks])
+    numbers = sorted(draw.sample(range(int(np.prod(shape))),
+                                 draw.randint(1, int(np.prod(shape)))))
+    found = [indexes.block_index(i, shape) for i in numbers]
+    assert found == [tuple(map(int, np.unravel_index(i, shape))) for i in numbers]
+    blocks = []
+    for index in found:
+        edges = [np.cumsum([0, *axis]) for axis in chunks]
+        blocks.append(x[tuple(slice(e[i], e[i + 1]) for e, i in zip(edges, index))])
+    flat = np.concatenate([block.ravel() for block in blocks])
+    assert (indexes.flat_items(found, chunks) == flat).all()
+    for axis in range(len(chunks)):
+        assert len(indexes.items(found, chunks, axis)) == sum(b.shape[axis] for b in blocks)
+
+
+@pytest.mark.parametrize("per,cut,error", [
+    ("core", "bytes", ValueError), (0, "bytes", ValueError), (True, "bytes", TypeError),
+    (1.5, "bytes", TypeError), ("worker", "size", ValueError),
+])
+def test_bad_options_are_refused(per, cut, error):
+    with pytest.raises(error):
+        placement.check_options(per, cut)
+
+
+def test_blocks_told_by_name_and_numbers_are_a_list_of_references():
+    """As Dask's own nodes: what they depend on, give, and become when a key is replaced."""
+    payload = tasks.by_value(tasks.refs).payload
+    for shape, index in (((6,), lambda i: (i,)), ((2, 3), lambda i: (i // 3, i % 3)),
+                         ((1, 6, 1), lambda i: (0, i, 0))):
+        node = tasks.refs(payload, "x", shape, ((0, 2), (4, 6)))
+        keys = [("x", *index(i)) for i in (0, 1, 4, 5)]
+        assert node.dependencies == set(keys)
+        values = {key: number for number, key in enumerate(keys)}
+        assert node(values) == [0, 1, 2, 3]
+        again = pickle.loads(pickle.dumps(node))
+        assert again(values) == [0, 1, 2, 3] and again.dependencies == node.dependencies
+        assert node.substitute({"y": "z"}) is node
+        other = node.substitute({keys[1]: "y", keys[2]: DataNode(None, 7)})
+        assert other.dependencies == {keys[0], "y", keys[3]}
+        assert other({**values, "y": 5}) == [0, 5, 7, 3]

@@ -1,0 +1,208 @@
+"""What `get_worker()` shows: every attribute that plugins, shuffles and user code rely on."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from distributed import get_worker
+from distributed.core import Status
+from programs import Gate, inc, until, workers_of
+
+
+def on_a_worker(function):
+    """A program that gives what `function(dask_worker)` finds on one worker."""
+    def prog(client):
+        address = sorted(workers_of(client))[0]
+        base = client.submit(inc, 1, key="base", workers=[address])
+        array = client.submit(np.arange, 1000, key="array", workers=[address])
+        client.gather([base, array])
+        return client.run(function, workers=[address])[address]
+
+    return prog
+
+
+def test_names_and_numbers(same):
+    def look(dask_worker):
+        w = dask_worker
+        return {
+            "type": [c.__name__ for c in type(w).__mro__ if c.__module__.startswith("distributed")],
+            "address": w.address == w.address_safe == w.contact_address == w.state.address,
+            "name": w.name[0], "id": w.id.split("-")[0], "nthreads": w.state.nthreads,
+            "local_directory": os.path.isdir(w.local_directory),
+            "memory_limit": type(w.memory_manager.memory_limit).__name__,
+            "status": w.status.name, "running": w.state.running,
+            "plugins": [type(p).__name__ for p in w.plugins.values()][:1],  # others' may follow
+            "extensions": sorted(w.extensions),
+            "handlers": sorted(w.handlers), "stream_handlers": sorted(w.stream_handlers),
+            "executors": sorted(w.executors), "services": sorted(w.services),
+            "scheduler": w.scheduler.address.startswith("tcp://"),
+            "loop": w.loop is w.io_loop, "repr": repr(w).split()[0],
+            "client": w._client is None, "ip": w.ip, "host": w.host, "port": w.port > 0,
+            "uptime": w.execution_state["worker"] is w,
+            "actors": dict(w.state.actors), "total": dict(w.state.total_resources),
+            "available": dict(w.state.available_resources),
+        }
+
+    same(on_a_worker(look))
+
+
+def test_values_are_a_mapping(same):
+    def look(dask_worker):
+        data = dask_worker.data
+        missing = None
+        try:
+            data["nothing"]
+        except KeyError as error:
+            missing = error.args
+        return (sorted(data), len(data), "base" in data, "nothing" in data, data["base"],
+                data["array"].sum(), dict(data)["base"], data.get("nothing", 5), missing,
+                sorted(map(type, data.values()), key=str))
+
+    assert same(on_a_worker(look))[:4] == (["array", "base"], 2, True, False)
+
+
+def test_tasks_and_counts(same):
+    def look(dask_worker):
+        state = dask_worker.state
+        ts = state.tasks["array"]
+        return (sorted(state.tasks), ts.key, ts.state, ts.nbytes, len(ts.dependencies),
+                sorted(t.key for t in ts.dependents), state.executing_count,
+                len(state.executing), len(state.ready), len(state.constrained),
+                len(state.long_running), state.in_flight_tasks_count, len(state.waiting),
+                state.transfer_incoming_count, state.transfer_incoming_bytes,
+                sorted(state.task_counter.current_count().items()),
+                state.task_counter.current_count(False),
+                dask_worker.transfer_outgoing_count, dask_worker.transfer_outgoing_bytes,
+                state.nbytes, bool(state.log), state.executed_count >= 2)
+
+    assert same(on_a_worker(look))[:4] == (["array", "base"], "array", "memory", 8000)
+
+
+def test_a_running_task_sees_itself(same):
+    def look():
+        worker = get_worker()
+        state = worker.state
+        (ts,) = state.executing
+        return (ts.key, ts.state, state.executing_count, worker.get_current_task(),
+                list(worker.active_threads.values()), state.task_counter.current_count())
+
+    def prog(client):
+        found = client.submit(look, key="itself").result()
+        return found[:5]
+
+    assert same(prog) == ("itself", "executing", 1, "itself", ["itself"])
+
+
+def test_workers_call_each_other_and_the_scheduler(same):
+    async def call(dask_worker, other):
+        keys = await dask_worker.scheduler.who_has(keys=["base"])
+        async with dask_worker.rpc(other) as peer:
+            identity = await peer.identity()
+        return list(keys), identity["type"]
+
+    def prog(client):
+        here, there = sorted(workers_of(client))
+        client.submit(inc, 1, key="base").result()
+        return client.run(call, other=there, workers=[here])[here]
+
+    assert same(prog) == (["base"], "Worker")
+
+
+def test_events_and_metrics_reach_the_scheduler(same):
+    def tell(dask_worker):
+        dask_worker.log_event("topic", {"from": "worker"})
+        dask_worker.digest_metric(("told", "seconds"), 1.5)
+        dask_worker.digest_metric("plain", 2)
+        dask_worker.metrics["of_mine"] = lambda worker: 17
+
+    def prog(client):
+        address = sorted(workers_of(client))[0]
+        client.run(tell, workers=[address])
+        until(lambda: workers_of(client)[address]["metrics"].get("of_mine") == 17, "the metric")
+        client.run(lambda dask_worker: dask_worker.metrics.pop("of_mine"), workers=[address])
+        return [event["from"] for _, event in client.get_events("topic")]
+
+    assert same(prog)[-1] == "worker"
+
+
+def test_digests_count_once(same):
+    def tell(dask_worker):
+        dask_worker.digest_metric("told", 2.5)
+
+    def total(dask_worker):
+        return dask_worker.digests_total["told"]
+
+    def prog(client):
+        address = sorted(workers_of(client))[0]
+        before = client.run(total, workers=[address])[address]
+        client.run(tell, workers=[address])
+        client.run(tell, workers=[address])
+        return client.run(total, workers=[address])[address] - before
+
+    assert same(prog) == 5.0
+
+
+def test_background_work_of_a_plugin_is_done(same):
+    async def start(dask_worker):
+        import asyncio
+
+        async def work():
+            await asyncio.sleep(0)
+            dask_worker.worked = True
+
+        dask_worker._ongoing_background_tasks.call_soon(work)
+
+    def prog(client):
+        address = sorted(workers_of(client))[0]
+        client.run(start, workers=[address])
+        return until(lambda: client.run(lambda dask_worker: getattr(dask_worker, "worked", False),
+                                        workers=[address])[address], "the work")
+
+    assert same(prog) is True
+
+
+def set_status(dask_worker, name):
+    dask_worker.status = Status.lookup[name]
+
+
+@pytest.fixture
+def unwatched(fresh):
+    """A cluster whose workers' memory monitors, stock's too, do not end every pause."""
+    return fresh(env={"DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE": "False"})
+
+
+def test_user_code_pauses_and_resumes_its_worker(unwatched):
+    with unwatched.connected() as client:
+        address = sorted(workers_of(client))[0]
+
+        def known():
+            return workers_of(client)[address]["status"]
+
+        assert known() == "running"
+        client.run(set_status, name="paused", workers=[address])
+        until(lambda: known() == "paused", "the pause to be known")
+        waiting = client.submit(inc, 1, workers=[address], pure=False)
+        assert client.gather(client.map(inc, range(4), pure=False)) == [1, 2, 3, 4]
+        assert waiting.status == "pending"
+        assert not client.run(lambda dask_worker: dask_worker.state.running)[address]
+        client.run(set_status, name="running", workers=[address])
+        until(lambda: known() == "running", "the end of the pause")
+        assert waiting.result(timeout=30) == 2
+
+
+def test_what_a_worker_runs_when_it_is_paused_ends(unwatched, tmp_path):
+    """A running task ends; those that wait on the worker stay, none is lost."""
+    with unwatched.connected() as client:
+        gate = Gate(tmp_path)
+        address = sorted(workers_of(client))[0]
+        running = client.submit(gate, 3, workers=[address], pure=False)
+        gate.wait_started()
+        behind = client.map(inc, range(5), workers=[address], pure=False)
+        client.run(set_status, name="paused", workers=[address])
+        gate.open()
+        assert running.result(timeout=30) == 3
+        assert {future.status for future in behind} == {"pending"}
+        client.run(set_status, name="running", workers=[address])
+        assert client.gather(behind) == [1, 2, 3, 4, 5]

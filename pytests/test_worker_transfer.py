@@ -1,0 +1,172 @@
+"""Values on their way between workers, and workers killed under them (W4, W5)."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+
+import numpy as np
+import pytest
+from conftest import SCHEDULER, WORKER
+from distributed.comm import connect
+from programs import inc, until, workers_of
+
+BIG = 12_000_000  # 96 MB
+rask_workers = pytest.mark.skipif(WORKER != "rask", reason="of rask workers")
+
+
+def big(i: int) -> np.ndarray:
+    return np.full(BIG, i, dtype=np.int64)
+
+
+def addresses(client) -> list[str]:
+    return sorted(workers_of(client))
+
+
+def metrics(client, address) -> dict:
+    return workers_of(client)[address]["metrics"]
+
+
+@pytest.mark.fault("W4")
+def test_a_source_killed_in_a_transfer_is_replaced(same):
+    def prog(client, cluster):
+        chance = random.Random(4)
+        found = []
+        for i in range(3):
+            source, target = addresses(client)
+            value = client.submit(big, i, workers=[source], allow_other_workers=True, pure=False)
+            client.gather(client.submit(len, value))
+            total = client.submit(np.sum, value, workers=[target], allow_other_workers=True)
+            time.sleep(chance.random() * 0.1)
+            cluster.worker_process(source).kill()
+            found.append(int(total.result(timeout=60)))
+            cluster.repair()
+        return found
+
+    assert same(prog) == [0, BIG, 2 * BIG]
+
+
+@pytest.mark.fault("W5")
+def test_receivers_that_vanish_leave_no_slot_taken(rask_cluster, rask_client):
+    client = rask_client
+    source, target = addresses(client)
+    value = client.submit(big, 7, workers=[source], pure=False)
+    client.gather(client.submit(len, value, workers=[source]))
+
+    async def ask_and_vanish(count):
+        for _ in range(count):
+            comm = await connect(source)
+            await comm.write({"op": "get_data", "keys": [value.key], "who": target, "reply": True})
+            comm.abort()
+
+    client.sync(ask_and_vanish, 25)  # more than the slots for peers
+    total = client.submit(np.sum, value, workers=[target])
+    assert total.result(timeout=60) == 7 * BIG
+    until(lambda: metrics(client, source)["transfer"]["outgoing_count"] == 0, "free slots")
+    assert metrics(client, source)["transfer"]["outgoing_bytes"] == 0
+
+
+@pytest.mark.fault("W5")
+def test_a_receiver_killed_in_a_transfer_is_replaced(same):
+    def prog(client, cluster):
+        chance = random.Random(5)
+        source, target = addresses(client)
+        value = client.submit(big, 3, workers=[source], pure=False)
+        client.gather(client.submit(len, value, workers=[source]))
+        total = client.submit(np.sum, value, workers=[target], allow_other_workers=True)
+        time.sleep(chance.random() * 0.1)
+        cluster.worker_process(target).kill()
+        found = int(total.result(timeout=60))
+        cluster.repair()
+        return found, client.submit(inc, 1).result()
+
+    assert same(prog) == (3 * BIG, 2)
+
+
+@rask_workers
+def test_large_objects_are_shared_not_copied(rask_cluster, rask_client):
+    """Thirty-two tasks use one received array: it is in memory once."""
+    client = rask_client
+    source, target = addresses(client)
+
+    def base(array):
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        return type(array.base).__name__, array.flags.owndata, array.ctypes.data
+
+    value = client.submit(big, 1, workers=[source], pure=False)
+    bases = client.gather([client.submit(base, value, workers=[target], pure=False)
+                           for _ in range(8)])
+    assert len(set(bases)) == 1
+    assert bases[0][1] is False, "the array lies where it was received"
+
+
+def test_many_small_values_from_many_workers(same):
+    def prog(client):
+        one, two = addresses(client)
+        left = client.map(inc, range(200), workers=[one], pure=False)
+        right = client.map(inc, range(200), workers=[two], pure=False)
+        return client.submit(sum, left + right, workers=[one]).result()
+
+    assert same(prog) == 2 * sum(range(1, 201))
+
+
+@pytest.mark.skipif(SCHEDULER == "rask", reason="get_task_stream is not there yet")
+def test_the_task_stream_tells_of_transfers(same):
+    def prog(client):
+        client.get_task_stream()  # it is recorded from now on
+        one, two = addresses(client)
+        value = client.submit(big, 1, workers=[one], pure=False)
+        client.gather(client.submit(len, value, workers=[one]))
+        total = client.submit(np.sum, value, workers=[two], pure=False)
+        total.result()
+        (found,) = until(lambda: [m for m in client.get_task_stream() if m["key"] == total.key],
+                         "the stream")
+        actions = [s["action"] for s in found["startstops"]]
+        first = found["startstops"][0]
+        return actions, first["stop"] >= first["start"] > 1e9, "source" in first
+
+    assert same(prog)[0] == ["transfer", "compute"]
+
+
+@rask_workers
+def test_bandwidth_is_measured(rask_cluster, rask_client):
+    client = rask_client
+    source, target = addresses(client)
+    value = client.submit(big, 1, workers=[source], pure=False)
+    client.submit(np.sum, value, workers=[target], pure=False).result()
+    until(lambda: metrics(client, target)["bandwidth"]["total"] != 100e6, "a measured bandwidth")
+
+
+def resident() -> int:
+    import gc
+
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+@rask_workers
+def test_transfers_leave_memory_flat(rask_cluster, rask_client):
+    """RASK_TRANSFER_GB=10 makes a long run of it."""
+    client = rask_client
+    source, target = addresses(client)
+
+    def move(i):
+        value = client.submit(big, i, workers=[source], pure=False)
+        total = client.submit(np.sum, value, workers=[target], pure=False)
+        assert total.result(timeout=60) == i * BIG
+
+    def settled():
+        until(lambda: not client.who_has(), "everything to be released")
+        return max(client.run(resident).values())
+
+    for i in range(3):
+        move(i)
+    before = settled()
+    for i in range(max(4, int(float(os.environ.get("RASK_TRANSFER_GB", 0)) * 1e9 / BIG / 8))):
+        move(i)
+    after = settled()
+    print(f"resident before {before / 1e6:.0f} MB, after {after / 1e6:.0f} MB")
+    assert after - before < 60_000_000, (before, after)
