@@ -1,6 +1,7 @@
 """Runs rows of the benchmark side by side: stock Dask, rask, and the floors, in one run.
 
     python bench/run.py --quick              W1 and W1z with their floors
+    python bench/run.py --set core           what the issues ask for, about twelve minutes
     python bench/run.py --rows W1a,W1z       some rows
     python bench/run.py --list
     python bench/run.py --show FILE          the table of an earlier run
@@ -85,6 +86,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="the quick rows, one repeat")
+    parser.add_argument("--set", choices=rows.SETS, help="a choice of rows, backends and repeats")
     parser.add_argument("--rows", default="", help="names, separated by commas; a prefix* works")
     parser.add_argument("--backends", default=",".join(DEFAULT_BACKENDS))
     parser.add_argument("--repeats", type=int, default=5)
@@ -101,11 +103,12 @@ def choose(args) -> list[rows.Row]:
         args.repeats = 1
         return [row for row in rows.ROWS.values() if row.quick]
     wanted = [name for name in args.rows.split(",") if name]
+    known = rows.SETS[args.set] if args.set else list(rows.ROWS.values())
     if not wanted:
-        return list(rows.ROWS.values())
+        return known
     chosen = []
     for name in wanted:
-        hits = [row for row in rows.ROWS.values()
+        hits = [row for row in known
                 if row.name == name or (name.endswith("*") and row.name.startswith(name[:-1]))]
         if not hits:
             sys.exit(f"no row {name!r}; --list shows them")
@@ -116,7 +119,7 @@ def choose(args) -> list[rows.Row]:
 def main() -> None:
     args = parse()
     if args.list:
-        for row in rows.ROWS.values():
+        for row in choose(args):
             print(f"{row.name:14} {row.title} ({row.shape})")
         return
     if args.show or args.render:

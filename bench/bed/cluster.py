@@ -31,6 +31,7 @@ class Backend:
     scheduler: str  # stock | rask | null
     worker: str = "stock"
     saturation: str | None = None
+    automatic: str | None = None  # rask.spliter.auto
 
 
 BACKENDS = {
@@ -41,6 +42,7 @@ BACKENDS = {
         Backend("rask", "rask"),
         Backend("rask-inf", "rask", saturation="inf"),
         Backend("rask/rask", "rask", worker="rask"),
+        Backend("rask/rask-off", "rask", worker="rask", automatic="off"),
         Backend("stock/rask", "stock", worker="rask"),
         Backend("F1", "null"),
     )
@@ -78,6 +80,8 @@ def environment(backend: Backend) -> dict[str, str]:
     env["DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"] = "120s"
     if backend.saturation:
         env["DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION"] = backend.saturation
+    if backend.automatic:
+        env["DASK_RASK__SPLITER__AUTO"] = backend.automatic
     return env
 
 

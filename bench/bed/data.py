@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 
 from distributed import wait
+from distributed.worker import get_data_from_worker
 
 from bed import meter, tasks
 from bed.ping import summary
@@ -86,48 +87,68 @@ class LargeArgument(Program):
 
 
 class UnderGil(Program):
-    """W11: reads values from a worker while its threads are idle, spin in Python, or hold the GIL."""
+    """W11: reads values from a worker while its threads are idle, spin in Python, or hold the GIL.
+
+    `received` came from another worker, and the load uses it, so that the copy is kept; `live` are
+    objects nobody asked for before, which have to be pickled, with the GIL: for comparison.
+    """
 
     seconds = 6
+    live_reads = 40  # at most, each of an object of its own
 
     def before(self):
-        (self.worker,) = self.client.ncores()
-        makers = {"int": tasks.inc, "bytes": tasks.block, "dict": tasks.small_dict,
-                  "array": tasks.array_of}
-        arguments = {"int": 1, "bytes": 100, "dict": 3, "array": 8_000_000}
-        self.values = {kind: self.client.submit(f, arguments[kind], pure=False)
-                       for kind, f in makers.items()}
-        wait(list(self.values.values()))
+        self.worker, other = sorted(self.client.ncores())
+        here = {"workers": [self.worker], "pure": False}
+        self.values = {"int": self.client.submit(tasks.inc, 1, **here),
+                       "bytes": self.client.submit(tasks.block, 100, **here),
+                       "dict": self.client.submit(tasks.small_dict, 3, **here),
+                       "array": self.client.submit(tasks.array_of, 8_000_000, **here),
+                       "received": self.client.submit(tasks.array_of, 1_000_000, workers=[other],
+                                                      pure=False)}
+        frames = self.client.map(tasks.frame, [1000] * 3 * self.live_reads, **here)
+        wait([*self.values.values(), *frames])
+        self.live = iter(frames)
 
-    def reads(self, load) -> dict:
-        """Percentiles of direct reads of each value, and of control messages, while `load` runs."""
-        waits: dict[str, list[float]] = {kind: [] for kind in [*self.values, "control"]}
+    def reads(self, kinds, load) -> dict:
+        """Percentiles of reads of each value, and of control messages, while `load` runs."""
+        waits: dict[str, list[float]] = {kind: [] for kind in [*kinds, "control"]}
         end = time.monotonic() + self.seconds
-        while time.monotonic() < end and not (load and all(f.done() for f in load)):
-            for kind, future in self.values.items():
+        while time.monotonic() < end and not any(f.done() for f in load):
+            for kind in waits:
                 started = time.perf_counter()
-                self.client.gather(future, direct=True)
+                self.client.sync(self.ask_worker if kind == "control" else self.read, kind)
                 waits[kind].append(time.perf_counter() - started)
-            started = time.perf_counter()
-            self.client.sync(self.ask_worker)
-            waits["control"].append(time.perf_counter() - started)
+            if len(waits.get("live", ())) == self.live_reads:
+                break
             time.sleep(0.01)
         return {kind: summary(values) for kind, values in waits.items()}
 
-    async def ask_worker(self):
+    async def read(self, kind):
+        """What a gather straight from the workers does once it knows who has the key."""
+        key = (next(self.live) if kind == "live" else self.values[kind]).key
+        got = await get_data_from_worker(self.client.rpc, [key], self.worker)
+        assert list(got["data"]) == [key], f"{kind} is not there"
+
+    async def ask_worker(self, _kind):
         return await self.client.rpc(self.worker).identity()
 
     def timed(self):
-        result = {"idle": self.reads(None)}
-        for name, f in (("spin", tasks.spin), ("hold", tasks.hold_gil)):
-            load = [self.client.submit(f, self.seconds, pure=False) for _ in range(2)]
-            time.sleep(0.2)
-            result[name] = self.reads(load)
+        plain = ["int", "bytes", "dict", "array"]
+        result = {"idle": self.reads(plain, []), "idle, live": self.reads(["live"], [])}
+        # Live objects make a round wait for the GIL: they have rounds of their own.
+        for name, f, kinds in (("spin", tasks.spin, [*plain, "received"]),
+                               ("hold", tasks.hold_gil, [*plain, "received"]),
+                               ("spin, live", tasks.spin, ["live"]),
+                               ("hold, live", tasks.hold_gil, ["live"])):
+            load = [self.client.submit(f, self.seconds, self.values["received"],
+                                       workers=[self.worker], pure=False) for _ in range(2)]
+            time.sleep(0.5)
+            result[name] = self.reads(kinds, load)
             wait(load)
         return result
 
     def after(self):
-        self.values = {}
+        self.values, self.live = {}, None
 
 
 PROGRAMS = {"scatter": Scatter, "gather": Gather, "transfer": Transfer,

@@ -179,7 +179,32 @@ def _over_f1_s(entry, by):
     return _run(entry)["wall_s"] - _run(by["F1"])["wall_s"]
 
 
+def _middle(entry) -> float:
+    return statistics.median(walls(entry))
+
+
+def _only_ours(value):
+    """A limit on our own workers: says nothing of other backends."""
+    return lambda e, by: value(e, by) if e["backend"].endswith("/rask") else None
+
+
+def _over(floor: str):
+    return lambda e, by: _middle(e) / _middle(by[floor]) if floor in by else None
+
+
+def _reads_p99(entry, by):
+    """The slowest kind of value while threads spin or hold the GIL."""
+    run = _run(entry)
+    waits = [kind for load in ("spin", "hold") for kind in run[load].values()]
+    return max((kind["p99_ms"] for kind in waits if kind["count"]), default=None)
+
+
 LIMITS = {
+    "wall_us": _only_ours(lambda e, by: _middle(e)),
+    "wall_over_f1": _only_ours(_over("F1")),
+    "wall_over_f5": _only_ours(_over("F5")),
+    "workers_us": _only_ours(lambda e, by: cpu(e, "workers")),
+    "reads_p99_ms": _only_ours(_reads_p99),
     "scheduler_peak_bytes": lambda e, by: e["peak_growth"]["scheduler"],
     "scheduler_bytes_per_task": lambda e, by: e["peak_growth"]["scheduler"] / e["n"],
     "kept_bytes_per_task": lambda e, by: e["kept"]["scheduler"] / e["n"],

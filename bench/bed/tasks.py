@@ -56,15 +56,22 @@ def sleep(seconds):
     time.sleep(seconds)
 
 
-def hold_gil(seconds):
-    """Holds the GIL inside one C call after the other, without giving it up in between."""
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        sum(range(10**8))
+def frame(rows):
+    """A live object that can only be pickled, with the GIL."""
+    import pandas
+
+    return pandas.DataFrame({"a": range(rows), "b": [str(i) for i in range(rows)]})
+
+
+def hold_gil(seconds, kept=None):
+    """Holds the GIL inside one C call; `kept` is a value that must stay on the worker meanwhile."""
+    import ctypes
+
+    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
     return seconds
 
 
-def spin(seconds):
+def spin(seconds, kept=None):
     """Plain Python that never sleeps: gives up the GIL only when asked."""
     end = time.perf_counter() + seconds
     n = 0

@@ -101,14 +101,17 @@ class Drive {
       if (shape_.name == "map") step(GraphWants{id, slice});
       GraphRecords records{id, {}};
       dependencies.assign(count, {});
-      auto block = std::make_shared<std::string>(count * 42, 'x');  // as the link delivers them
+      auto* block = new SpecBlock;  // as the link delivers them
+      block->own = Slice::own(std::string(count * 42, 'x'));
+      for (std::size_t i = 1; i <= count; ++i) block->ends.push_back(static_cast<std::uint32_t>(i * 42));
+      block->blobs = {tail};
+      block->tail = 0;
       for (std::size_t i = 0; i < count; ++i) {
         dependencies[i] = shape_.dependencies(first + i);
         GraphTask task;
         task.key = static_cast<std::uint32_t>(first + i);
         task.dependencies = dependencies[i];
-        task.spec = std::make_shared<protocol::RunSpec>(
-            protocol::RunSpec{Slice(block, ByteView(*block).substr(i * 42, 42)), tail, {}});
+        task.spec = i == 0 ? SpecRef(block) : records.tasks[0].spec.at(static_cast<std::uint32_t>(i));
         task.priority = static_cast<std::int64_t>(first + i);
         records.tasks.push_back(std::move(task));
       }

@@ -1,0 +1,1 @@
+"""The clustered I/O bench; see ../README.md."""

@@ -1,0 +1,80 @@
+"""What must hold, from measured rows alone: counts equal predictions, and times beside stock's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bed.kept import Rows
+from bed.verdicts import Verdict, check, ratio
+
+HEADS = "experiment | where"
+
+
+def _total(row: dict) -> int:
+    return row["array_seeks"] + row["block_seeks"]
+
+
+def _bounds(rows: Rows, **labels) -> list[int]:
+    return sorted({row["blocks"] for row in rows.all(**labels) if row["blocks"] is not None})
+
+
+def counts(rows: Rows) -> Iterator[Verdict]:
+    for experiment, where in (("strategies", "plain reads and writes"), ("seeks", "Dask on rask")):
+        found = [row for row in rows.all(experiment=experiment) if "predicted" in row]
+        right = sum([row["array_seeks"], row["block_seeks"]] == row["predicted"] for row in found)
+        yield Verdict(experiment, where, "seeks counted = seeks predicted", f"{right} of {len(found)} runs",
+                      right == len(found) if found else None)
+    found = [row for row in rows.all(experiment="seeks") if "predicted" in row]
+    naive = {_place(row): _total(row) for row in found if row["blocks"] is None}
+    pairs = [(_total(row), naive[_place(row)]) for row in found if row["blocks"] is not None]
+    yield Verdict("seeks", "every case and bound", "clustered ≤ naive blocks",
+                  f"{sum(a <= b for a, b in pairs)} of {len(pairs)} runs",
+                  all(a <= b for a, b in pairs) if pairs else None)
+
+
+def _place(row: dict) -> tuple:
+    return row["case"], row["direction"]
+
+
+def slow(rows: Rows) -> Iterator[Verdict]:
+    for what, times, low in (("merge", "3", 3), ("split", "2", 2)):
+        naive = rows.seconds(experiment=what, backend="stock", threads=2)
+        most = max(_bounds(rows, experiment=what, backend="rask/rask", threads=2), default=None)
+        best = rows.seconds(experiment=what, backend="rask/rask", threads=2, blocks=most)
+        yield check(what, "throttled device, 2 threads", f"by full slices ≥ {times} × faster than naive blocks",
+                    ratio(naive, best), "{:.1f} ×", low=low)
+    alone = ratio(rows.seconds(experiment="split", backend="stock", threads=1),
+                  rows.seconds(experiment="split", backend="rask/rask", threads=1))
+    yield check("split", "throttled device, 1 thread", "by full slices ≥ 2 × faster than naive blocks", alone,
+                "{:.1f} ×", low=2)
+    # zarr's row chunks leave nothing to gain, but nothing should be lost either.
+    for kind, times in (("npy", 2), ("hdf5", 2), ("netcdf", 2), ("zarr", 1)):
+        yield check("formats", kind, f"by full slices ≥ {times} × as fast as naive blocks",
+                    ratio(rows.seconds(experiment="formats", format=kind, backend="stock"),
+                          rows.seconds(experiment="formats", format=kind, backend="rask/rask")), "{:.1f} ×", low=times)
+    found = [row for name in ("split", "merge", "formats")
+             for row in rows.all(experiment=name, backend="rask/rask") if row["seconds"]]
+    peak = max((row["peak"] for row in found), default=None)
+    yield check("all", "throttled device", "peak of the worker under 60 % of its 1 GB, less what it had before",
+                peak and peak / 1e6, "{:.0f} MB", high=600)
+
+
+def fast(rows: Rows) -> Iterator[Verdict]:
+    for direction in ("split", "merge"):
+        labels = {"experiment": "fast", "backend": "rask/rask", "direction": direction}
+        naive = rows.seconds(**labels, blocks=None)
+        for blocks in _bounds(rows, **labels):
+            over = ratio(rows.seconds(**labels, blocks=blocks), naive)
+            yield check("fast", f"{direction}, {blocks} blocks", "median at most 3 % slower than naive blocks",
+                        None if over is None else 100 * (over - 1), "{:+.1f} %", high=3)
+
+
+def honest(rows: Rows) -> Iterator[Verdict]:
+    wrong = sum(not row["agrees"] for row in rows.rows)
+    all_of_them = len(rows.rows)
+    yield Verdict("all", "results", "every byte is where it belongs",
+                  f"{all_of_them - wrong} of {all_of_them} runs", not wrong if rows.rows else None)
+
+
+def verdicts(rows: Rows) -> list[Verdict]:
+    return [*honest(rows), *counts(rows), *slow(rows), *fast(rows)]

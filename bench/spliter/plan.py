@@ -1,0 +1,109 @@
+"""What is run, and how large. One `Sizes` for `make bench-spliter`, one for `--quick`.
+
+The multi-node experiments are virtual: kernels sleep, a node is a worker with many threads. `scale`
+shrinks slots per node and kernel time alike, which leaves the ratio of framework time to kernel time
+as it was: at 1/4 a node has 12 slots, and 27 ms stand for the 108 ms of a histogram block. Bytes and
+link rates are a thousandth of the paper's, so transfers take the paper's time times `scale`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+# The floor: 18 432 pieces of 1 456 rows of 5 doubles are 1 GiB less 0.02 %.
+PIECES, PIECE_ROWS = 18_432, 1_456
+SLOTS_PER_NODE = 48
+BLOCKS_PER_SLOT = 48
+
+
+@dataclass(frozen=True)
+class Virtual:
+    """A virtual application: what the paper ran per node."""
+
+    columns: int
+    rows: int  # of a fragmented block, a thousandth of the paper's
+    milliseconds: float  # of the kernel on such a block
+    iterations: int
+    scale: float
+    nodes: tuple[int, ...] = (1, 2, 4, 8, 16)
+    rechunk_nodes: tuple[int, ...] = (1, 4, 16)
+    sweep_nodes: int = 8
+    sweep: tuple[int, ...] = (1, 4, 16, 48)
+    d9_nodes: tuple[int, ...] = (1, 2, 4)
+
+    @property
+    def slots(self) -> int:
+        return max(2, round(SLOTS_PER_NODE * self.scale))
+
+    @property
+    def seconds_per_row(self) -> float:
+        return self.milliseconds * 1e-3 * (self.slots / SLOTS_PER_NODE) / self.rows
+
+
+@dataclass(frozen=True)
+class Sizes:
+    floor_blocks: tuple[int, ...] = (2, 96, 1_536, 6_144, 18_432)
+    floor_pieces: int = PIECES
+    floor_rechunk: tuple[int, ...] = (96, 1_536, 6_144, 18_432)
+    split_blocks: int = 100_000
+    histogram: Virtual = Virtual(5, 384, 108, 1, 1 / 4)
+    kmeans: Virtual = Virtual(20, 64, 54, 10, 1 / 8)
+    workers: tuple[int, ...] = (1, 2, 4)
+    kmeans_real: tuple[int, int] = (16, 8_192)  # blocks per worker, rows per block
+    csvm_blocks: int = 8
+    csvm_rows: int = 128
+    csvm_sweep: tuple[int, ...] = (1, 2, 4, 8)
+    knn_rows: int = 4_000
+    knn_fit: int = 6
+    knn_queries: int = 24
+    knn_growth: tuple[int, ...] = (2, 4, 6, 8, 10, 12)
+    knn_growth_queries: int = 6
+    tree_rows: tuple[int, ...] = (300_000, 150_000, 100_000, 50_000)
+    tree_query_rows: int = 50_000
+    repeats: int = 3
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    floor_blocks=(2, 96), floor_pieces=192, floor_rechunk=(96,), split_blocks=5_000,
+    histogram=replace(FULL.histogram, scale=1 / 12, nodes=(1, 2), rechunk_nodes=(2,), sweep_nodes=2,
+                      sweep=(1, 48), d9_nodes=()),
+    kmeans=replace(FULL.kmeans, scale=1 / 24, nodes=(1, 2), rechunk_nodes=(2,), sweep_nodes=2,
+                   sweep=(1, 48), d9_nodes=(), iterations=2),
+    workers=(2,), kmeans_real=(2, 256), csvm_blocks=2, csvm_rows=64, csvm_sweep=(2,), knn_rows=200,
+    knn_fit=2, knn_queries=2, knn_growth=(2, 4), knn_growth_queries=2,
+    tree_rows=(6_000, 1_000), tree_query_rows=1_000, repeats=1)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A part of the bench that can be run alone."""
+
+    app: str
+    name: str
+    about: str
+    backends: tuple[str, ...]
+    probed: bool = False  # the better of stock's settings is found first
+
+    @property
+    def key(self) -> str:
+        return f"{self.app}.{self.name}"
+
+
+BOTH = ("stock", "rask/rask")
+EXPERIMENTS = [
+    Experiment("histogram", "floor", "1 GiB in 2 … 18 432 blocks beside two bare processes",
+               ("stock", "stock-inf", "rask/rask")),
+    Experiment("histogram", "split", "spliter() on 100 000 blocks", ("rask/rask", "stock")),
+    Experiment("histogram", "kernel", "histogramdd: many small blocks or one", ("local",)),
+    Experiment("histogram", "nodes", "Figs 9, 10, 11: sleeping kernels, 1 … 16 nodes", BOTH, True),
+    Experiment("kmeans", "nodes", "Figs 12, 13, 14: sleeping kernels, 1 … 16 nodes", BOTH, True),
+    Experiment("kmeans", "real", "the real kernel in all modes", BOTH, True),
+    Experiment("csvm", "real", "Figs 15, 16, 17: real kernels, 5 iterations with feedback", BOTH,
+               True),
+    Experiment("knn", "trees", "Table 1, Figs 18, 19: one core", ("local",)),
+    Experiment("knn", "real", "Fig 20: real kernels", BOTH, True),
+    Experiment("knn", "growing", "Fig 21: more and more fit data", BOTH, True),
+]

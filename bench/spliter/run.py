@@ -1,0 +1,178 @@
+"""The SplIter bench: four applications in all modes, on stock Dask and on rask, in one command.
+
+    python bench/spliter/run.py                       everything, about 20 minutes on 2 cores
+    python bench/spliter/run.py --only histogram      one application; or histogram.floor, knn.*
+    python bench/spliter/run.py --only knn.real --backends rask/rask
+    python bench/spliter/run.py --quick               a smoke test, about two minutes
+    python bench/spliter/run.py --render --docs       tables and plots again, from what is kept
+
+Results are kept per experiment and backend in bench/results/spliter and merged into one report, so
+that parts can be run at different times. `--docs` also writes the pages and plots to docs/spliter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from statistics import median
+
+BENCH = Path(__file__).resolve().parents[1]
+REPO = BENCH.parent
+if __name__ == "__main__":
+    # This file's folder must not be first: its modules would stand for others of the same name.
+    sys.path[0] = str(BENCH)
+
+from bed import kept as store  # noqa: E402
+from bed.progress import Progress  # noqa: E402
+from bed.verdicts import table  # noqa: E402
+from spliter import must, plan  # noqa: E402
+
+
+def environment() -> dict[str, str]:
+    rask = os.environ.get("RASK_PYTHON", str(REPO / "python"))
+    path = [str(BENCH), rask, os.environ.get("PYTHONPATH", "")]
+    return {"RASK_START_TIMEOUT": "180", **os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+
+def describe(row: dict) -> str:
+    where = " ".join(f"{key}={row[key]}" for key in ("nodes", "workers", "per_slot", "fit", "blocks",
+                                                    "trees") if isinstance(row.get(key), int))
+    cell = f"{row['what']:<11}{row['mode']:<18} {where}: "
+    if "error" in row:
+        return f"{cell}FAILED: {row['error']}"
+    return f"{cell}{median(row['seconds']):.3f} s{'' if row['agrees'] else '  RESULTS DIFFER'}"
+
+
+def run_job(job: dict, progress: Progress, timeout: float) -> tuple[list[dict], str | None]:
+    """One experiment on one backend, in a process of its own. Gives its rows, and what went wrong."""
+    progress.step()
+    name = f"{job['experiment']} {job['backend']}{' (probe)' if job['probe'] else ''}"
+    progress.say(name)
+    with subprocess.Popen([sys.executable, "-m", "spliter.cell"], stdin=subprocess.PIPE, text=True,
+                          stdout=subprocess.PIPE, cwd=BENCH, env=environment()) as process:
+        ends = time.monotonic() + timeout
+        process.stdin.write(json.dumps(job))
+        process.stdin.close()
+        rows = []
+        watch = threading.Timer(timeout, process.terminate)
+        watch.start()
+        try:
+            for line in process.stdout:
+                if line.startswith("{"):
+                    rows.append(json.loads(line))
+                    progress.say(f"  {job['backend']:<10} {describe(rows[-1])}")
+        finally:
+            watch.cancel()
+    broken = sum("error" in row for row in rows)
+    if process.returncode == 0:
+        return rows, f"{name}: {broken} of {len(rows)} cells" if broken else None
+    reason = "took too long" if time.monotonic() >= ends else f"ended with {process.returncode}"
+    progress.say(f"  {name} {reason}; what it measured until then is kept")
+    return rows, f"{name} {reason}"
+
+
+def better_stock(experiment: plan.Experiment, args: argparse.Namespace,
+                 progress: Progress) -> tuple[str, list[dict]]:
+    """The faster of stock's two settings, by the experiment's baseline at a small size."""
+    probes = []
+    for backend in store.STOCK:
+        probes += run_job({"experiment": experiment.key, "backend": backend, "quick": args.quick,
+                           "probe": True, "scale": args.scale}, progress, args.timeout)[0]
+    timed = [row for row in probes if row["seconds"]]
+    best = min(timed, key=lambda row: median(row["seconds"]), default={"backend": "stock"})
+    return best["backend"], timed
+
+
+def wanted(experiment: plan.Experiment, args: argparse.Namespace) -> list[str]:
+    only = args.backends.split(",") if args.backends else experiment.backends
+    return [backend for backend in experiment.backends if backend in only]
+
+
+def run(chosen: list[plan.Experiment], args: argparse.Namespace) -> list[str]:
+    """Runs the experiments; gives the sentences about what failed."""
+    where, failed = folder(args), []
+    probing = not args.quick
+    total = sum(len(wanted(e, args)) + 2 * (e.probed and probing and "stock" in wanted(e, args))
+                for e in chosen)
+    progress = Progress(total)
+    for experiment in chosen:
+        backends = wanted(experiment, args)
+        for backend in backends:
+            store.forget(where, experiment.key, backend)
+        if experiment.probed and probing and "stock" in backends:
+            best, probes = better_stock(experiment, args, progress)
+            backends = [best if backend == "stock" else backend for backend in backends]
+            store.save(where, experiment.key, "probe", probes, 0)
+        random.shuffle(backends)
+        for backend in backends:
+            began = time.monotonic()
+            rows, wrong = run_job({"experiment": experiment.key, "backend": backend,
+                                   "quick": args.quick, "probe": False, "scale": args.scale},
+                                  progress, args.timeout)
+            store.save(where, experiment.key, backend, rows, time.monotonic() - began)
+            failed += [wrong] if wrong else []
+    return failed
+
+
+def folder(args: argparse.Namespace) -> Path:
+    return store.folder(args.results, "spliter", args.quick)
+
+
+def render(args: argparse.Namespace) -> None:
+    from spliter import plots, report
+
+    rows = store.Rows.load(folder(args))
+    places = [folder(args)] + ([REPO / "docs" / "spliter"] if args.docs else [])
+    for place in places:
+        place.mkdir(parents=True, exist_ok=True)
+        report.write(rows, place)
+        plots.draw(rows, place)
+    print("\n" + table(must.verdicts(rows)))
+    print("\nPages and plots: " + ", ".join(str(place) for place in places))
+
+
+def choose(only: str | None) -> list[plan.Experiment]:
+    wanted = only.split(",") if only else ["*"]
+    chosen = [e for e in plan.EXPERIMENTS
+              if any(fnmatch.fnmatch(e.key, name) or e.app == name for name in wanted)]
+    if not chosen:
+        raise SystemExit(f"--only {only}: none of {', '.join(e.key for e in plan.EXPERIMENTS)}")
+    return chosen
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", help="applications or experiments, separated by commas")
+    parser.add_argument("--backends", help="some of local, stock, stock-inf, rask/rask")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes; shapes mean nothing")
+    parser.add_argument("--docs", action="store_true", help="write pages and plots to docs/spliter too")
+    parser.add_argument("--render", action="store_true", help="run nothing")
+    parser.add_argument("--results", type=Path, help="another folder to keep results in")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--scale", type=float, help="of the virtual nodes; 1 is the paper's 48 slots")
+    parser.add_argument("--timeout", type=float, default=900, help="seconds per experiment and backend")
+    args = parser.parse_args()
+    if args.list:
+        for experiment in plan.EXPERIMENTS:
+            print(f"{experiment.key:<18} {experiment.about}")
+        return 0
+    if args.docs and args.quick:
+        raise SystemExit("--docs wants real figures, --quick has none")
+    failed = [] if args.render else run(choose(args.only), args)
+    render(args)
+    for sentence in failed:
+        print(f"FAILED: {sentence}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
