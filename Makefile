@@ -7,7 +7,7 @@ VENV   := .venv/bin
 BUILD  := build/release
 STAMPS := .stamps
 
-.PHONY: help demo test test-matrix test-collections fuzz-smoke bench bench-quick build setup tidy format wheel clean
+.PHONY: help demo test test-long test-matrix test-collections test-wheel fuzz-smoke bench bench-quick bench-spliter bench-io build setup tidy format wheel clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -16,7 +16,7 @@ help: ## show this list
 demo: build ## a stock client on rask-scheduler, each call compared with stock Dask beside it
 	@$(VENV)/python -m rask.demo
 
-test: build ## everything CI runs: tidy, Catch2, simulator seeds, client suite
+test: build ## everything CI runs: tidy, Catch2, simulator seeds, fuzz smoke, client suite
 	@tools/run_tests.sh
 
 test-matrix: build ## the client suite over releases of Dask and all pairings; no time limit
@@ -24,6 +24,9 @@ test-matrix: build ## the client suite over releases of Dask and all pairings; n
 
 test-collections: build ## the tests inside the installed dask, on rask and on stock; no time limit
 	@$(VENV)/python tools/test_collections.py
+
+test-long: build ## sanitizers, long fuzzing, 20 000 seeds, leaks, a soak; no time limit
+	@tools/test_long.sh
 
 fuzz-smoke: setup ## every fuzz target for ten seconds
 	@tests/fuzz/smoke.sh 10
@@ -33,6 +36,12 @@ bench-quick: build ## W1 and W1z beside stock Dask and their floors, about three
 
 bench: build ## every row, beside stock Dask and the floors
 	@$(VENV)/python bench/run.py
+
+bench-spliter: build ## partitions, blocks and rechunk in four applications: tables and plots, 20 minutes
+	@$(VENV)/python bench/spliter/run.py
+
+bench-io: build ## clustered I/O: seeks counted, split and merge on a slow and a fast device, 20 minutes
+	@$(VENV)/python bench/io/run.py
 
 build: setup $(BUILD)/build.ninja ## compile (optimised) into python/rask/_native
 	@echo "== build"
@@ -61,6 +70,9 @@ format: setup ## clang-format over our C++ files
 
 wheel: setup ## a wheel in dist/
 	@CMAKE_CXX_COMPILER_LAUNCHER=ccache $(VENV)/python -m pip wheel --no-deps -w dist .
+
+test-wheel: setup ## a wheel installed in a fresh environment computes something
+	@tools/test_wheel.sh
 
 clean: ## remove what the build made; keeps .venv
 	rm -rf build dist wheels python/rask/_native

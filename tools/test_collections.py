@@ -1,12 +1,20 @@
 #!/usr/bin/env python3
 """Runs the tests that ship inside the installed dask on a stock cluster and on a rask one.
 
-Every test that passes on stock must pass on rask. Writes counts per folder to docs/COLLECTIONS.md
-and names each test that parts. Module by module, so a run that is cut short loses one module.
+Every test that passes on stock must pass on rask. Outcomes are kept per module and pairing in
+pytests/collections_outcomes.json, so that a later run does not run stock again (for the same
+release of dask and as many tests); docs/COLLECTIONS.md is made from that file.
 
-    tools/test_collections.py                       all folders, pairing rask-stock
-    tools/test_collections.py --only bag            folders or files whose name contains "bag"
-    tools/test_collections.py --pairing rask-rask
+There are 16 000 tests, and a cluster takes up to a second for each; most are one function with many
+parameters. --each 3 runs three of each function's parameter sets, evenly spread, and the
+table says how many were left out.
+
+    tools/test_collections.py                       all modules, pairing rask-stock
+    tools/test_collections.py --only bag            modules whose path contains "bag"
+    tools/test_collections.py --each 3 --jobs 2     a share of the tests, two clusters at a time
+    tools/test_collections.py --missing             modules without outcomes, after a cut-off run
+    tools/test_collections.py --stock               run stock again as well
+    tools/test_collections.py --table               only write docs/COLLECTIONS.md
 """
 
 from __future__ import annotations
@@ -17,81 +25,227 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
 
 import dask
 
 ROOT = Path(__file__).resolve().parents[1]
 DASK = Path(dask.__file__).parent
-FOLDERS = ("bag/tests", "array/tests", "dataframe/tests", "dataframe/dask_expr/tests", "tests")
+KEPT = ROOT / "pytests/collections_outcomes.json"
+TABLE = ROOT / "docs/COLLECTIONS.md"
+STOCK = "stock-stock"
+FOLDERS = ("tests", "bag/tests", "array/tests", "dataframe/dask_expr/tests", "dataframe/tests")
 IN_TESTS = ("test_delayed.py", "test_graph_manipulation.py", "test_highgraph.py")
-Outcomes = dict[str, str]
+NO_OUTCOME = "lost"  # the test began, or should have, and nothing more was heard of it
+LEFT_OUT = "left out"  # by --each
 
 
 def modules(only: str) -> list[str]:
+    """Modules under test; those for graphics cards are left out, nothing in them can run here."""
     found = []
     for folder in FOLDERS:
         for path in sorted((DASK / folder).glob("test_*.py")):
             name = path.relative_to(DASK).as_posix()
-            if folder == "tests" and path.name not in IN_TESTS:
-                continue
-            if only in name:
+            wanted = path.name in IN_TESTS if folder == "tests" else "cupy" not in name
+            if wanted and only in name:
                 found.append(name)
     return found
 
 
-def run(module: str, pairing: str, timeout: int) -> Outcomes:
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        env = {**os.environ, "RASK_PAIRING": pairing, "RASK_OUTCOMES": file.name,
-               "PYTHONPATH": str(ROOT / "pytests")}
+@dataclass
+class Outcomes:
+    """What one module did on one pairing. Passed tests are only counted: they are the most."""
+
+    passed: int
+    others: dict[str, str]
+    left_out: int = 0
+    each: int = 0  # parameter sets per test function; 0: all
+
+    @classmethod
+    def of(cls, found: dict[str, str], each: int) -> Outcomes:
+        counts = Counter(found.values())
+        uncommon = {test: outcome for test, outcome in found.items()
+                    if outcome not in ("passed", LEFT_OUT)}
+        return cls(counts["passed"], uncommon, counts[LEFT_OUT], each)
+
+    def count(self, outcome: str) -> int:
+        return self.passed if outcome == "passed" else Counter(self.others.values())[outcome]
+
+    def failed(self) -> int:
+        return self.count("failed") + self.count(NO_OUTCOME)
+
+    def parted(self, stock: Outcomes) -> list[str]:
+        """Tests that pass on stock and not here."""
+        return [test for test in self.others if test not in stock.others]
+
+
+class Kept:
+    """The file of outcomes: pairing -> module -> outcomes, all of one release of dask."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, dict[str, Outcomes]] = {}
+        text = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+        if text.get("dask") == dask.__version__:
+            for pairing, found in text["runs"].items():
+                self.runs[pairing] = {name: Outcomes(**kept) for name, kept in found.items()}
+
+    def of(self, pairing: str) -> dict[str, Outcomes]:
+        return self.runs.setdefault(pairing, {})
+
+    def save(self) -> None:
+        runs = {pairing: {name: vars(found[name]) for name in sorted(found)}
+                for pairing, found in sorted(self.runs.items())}
+        KEPT.write_text(json.dumps({"dask": dask.__version__, "runs": runs}, indent=1) + "\n")
+
+
+def run(names: list[str], pairing: str, timeout: int, each: int) -> dict[str, Outcomes]:
+    """Runs modules in one session, hence on one cluster."""
+    with tempfile.TemporaryDirectory(prefix="rask-collections-") as folder:
+        outcomes = Path(folder, "outcomes")
+        env = {**os.environ, "RASK_PAIRING": pairing, "RASK_OUTCOMES": str(outcomes),
+               "RASK_EACH": str(each), "PYTHONHASHSEED": "0", "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'pytests'}"}
         command = [sys.executable, "-m", "pytest", "-p", "collections_plugin", "-p",
                    "no:cacheprovider", "-q", "--no-header", "--timeout", str(timeout),
-                   "-W", "ignore", "-c", os.devnull, "--rootdir", str(DASK), str(DASK / module)]
-        log = ROOT / "build/logs/collections" / pairing / (module.replace("/", ".") + ".log")
+                   "--tb", "short", "-W", "ignore", "-c", os.devnull, "--rootdir", str(DASK),
+                   "--durations", "20", *(str(DASK / name) for name in names)]
+        label = names[0] if len(names) == 1 else f"{names[0]}+{len(names) - 1}"
+        log = ROOT / "build/logs/collections" / pairing / (label.replace("/", ".") + ".log")
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "w") as sink:
-            subprocess.run(command, cwd=tempfile.gettempdir(), env=env, stdout=sink, stderr=sink)
-        text = Path(file.name).read_text()
-        return json.loads(text) if text else {module: "failed"}
+            subprocess.run(command, cwd=folder, env=env, stdout=sink, stderr=sink)
+        return by_module(names, outcomes, each)
 
 
-def row(name: str, outcomes: dict[str, Outcomes], pairing: str) -> tuple[str, list[str]]:
-    stock, ours = outcomes["stock-stock"], outcomes[pairing]
-    parted = [test for test, outcome in stock.items()
-              if outcome == "passed" and ours.get(test) != "passed"]
-    counts = [Counter(found.values()) for found in (stock, ours)]
-    cells = [f"{c['passed']} / {c['failed']}" for c in counts]
-    return f"| `{name}` | {len(stock)} | {cells[0]} | {cells[1]} | {len(parted)} |", parted
+def by_module(names: list[str], file: Path, each: int) -> dict[str, Outcomes]:
+    """Reads lines [test, outcome]; collected tests come first with the outcome NO_OUTCOME."""
+    found: dict[str, dict[str, str]] = {name: {} for name in names}
+    lines = file.read_text().splitlines() if file.exists() else []
+    for line in lines:
+        test, outcome = json.loads(line)
+        name, _, rest = test.partition("::")
+        found[name][rest] = outcome
+    return {name: Outcomes.of(tests, each) for name, tests in found.items()}
+
+
+def chunks(names: list[str], size: int) -> list[list[str]]:
+    """Small neighbours share a cluster; the biggest modules get their own."""
+    groups: list[list[str]] = []
+    room = 0
+    for name in names:
+        weight = (DASK / name).stat().st_size
+        folder = name.rpartition("/")[0]
+        if not groups or weight > room or not groups[-1][0].startswith(folder):
+            groups.append([])
+            room = size
+        groups[-1].append(name)
+        room -= weight
+    return groups
+
+
+def row(name: str, stock: Outcomes | None, ours: Outcomes | None) -> str:
+    if stock is None or ours is None:
+        return f"| `{name}` | {'not run' if stock is None else stock.passed} | not run | | | |"
+    skipped = stock.count("skipped") + stock.count("xfailed")
+    return (f"| `{name}` | {stock.passed} | {ours.passed} | {len(ours.parted(stock))} | "
+            f"{stock.failed()} / {skipped} | {ours.left_out} |")
+
+
+def table(kept: Kept, pairing: str) -> str:
+    stock, ours = kept.of(STOCK), kept.of(pairing)
+    names = modules("")
+    both = [name for name in names if name in stock and name in ours]
+    total = [sum(found[name].passed for name in both) for found in (stock, ours)]
+    parted = {name: ours[name].parted(stock[name]) for name in both}
+    lines = [
+        "# dask's own tests on a cluster", "",
+        f"The tests inside the installed dask {dask.__version__} with every scheduler name standing"
+        f" for a cluster of\nprocesses: stock, and `{pairing}` (scheduler-worker). Written by "
+        "`make test-collections`.", "",
+        f"{len(both)} of {len(names)} modules run; passed on stock {total[0]}, on ours {total[1]}; "
+        f"on stock only {sum(map(len, parted.values()))}.\n"
+        "Left out are parameter sets of tests of which others were run (`--each`); a module whose "
+        "session died is\nnot run.", "",
+        "| module | passed on stock | passed on ours | passed on stock only | failed / skipped on "
+        "stock | left out |", "|---|---|---|---|---|---|",
+        *(row(name, stock.get(name), ours.get(name)) for name in names), ""]
+    if any(parted.values()):
+        lines += ["## Pass on stock only", ""]
+        lines += [f"- `{name}::{test}`" for name in both for test in parted[name]] + [""]
+    return "\n".join(lines)
+
+
+def fresh(kept: Kept, name: str, each: int) -> bool:
+    """Stock has outcomes for this module, and for all the tests that are asked for now."""
+    known = kept.of(STOCK).get(name)
+    return known is not None and (known.left_out == 0 or known.each == each)
+
+
+def run_all(kept: Kept, groups: list[list[str]], options: argparse.Namespace) -> None:
+    """Runs each group on stock, where that is missing, and on ours; saves as they end."""
+    with ThreadPoolExecutor(options.jobs) as pool:
+        pending = {}
+        for names in groups:
+            missing = [name for name in names
+                       if options.stock or not fresh(kept, name, options.each)]
+            for pairing, todo in ((STOCK, missing), (options.pairing, names)):
+                if todo:
+                    job = pool.submit(run, todo, pairing, options.timeout, options.each)
+                    pending[job] = pairing, names
+        for job in as_completed(pending):
+            pairing, names = pending[job]
+            kept.of(pairing).update(whole(job.result(), pairing))
+            kept.save()
+            TABLE.write_text(table(kept, options.pairing))
+            show(kept, names, options.pairing)
+
+
+def whole(found: dict[str, Outcomes], pairing: str) -> dict[str, Outcomes]:
+    """Without the modules whose session died half-way: those count as not run."""
+    for name, outcomes in found.items():
+        if NO_OUTCOME in outcomes.others.values():
+            print(f"| `{name}` | the session on {pairing} died: see build/logs/collections |",
+                  flush=True)
+    return {name: outcomes for name, outcomes in found.items()
+            if NO_OUTCOME not in outcomes.others.values()}
+
+
+def show(kept: Kept, names: list[str], pairing: str) -> None:
+    for name in names:
+        stock, ours = kept.of(STOCK).get(name), kept.of(pairing).get(name)
+        if stock and ours:
+            parted = (f"\n    {test}" for test in ours.parted(stock))
+            print(row(name, stock, ours), *parted, sep="", flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="modules whose path contains this")
     parser.add_argument("--pairing", default="rask-stock")
-    parser.add_argument("--timeout", type=int, default=120)
+    parser.add_argument("--missing", action="store_true", help="modules without outcomes on ours")
+    parser.add_argument("--stock", action="store_true", help="run stock again although it is kept")
+    parser.add_argument("--table", action="store_true", help="write the table, run nothing")
+    parser.add_argument("--timeout", type=int, default=300, help="seconds per test")
+    parser.add_argument("--chunk", type=int, default=60_000, help="bytes of test code per cluster")
+    parser.add_argument("--each", type=int, default=0, help="parameter sets per test; 0: all")
+    parser.add_argument("--jobs", type=int, default=1, help="clusters at a time")
     options = parser.parse_args()
-    rows, parted = [], []
-    for module in modules(options.only):
-        outcomes: dict[str, Outcomes] = defaultdict(dict)
-        for pairing in ("stock-stock", options.pairing):
-            outcomes[pairing] = run(module, pairing, options.timeout)
-        line, differ = row(module, outcomes, options.pairing)
-        rows.append(line)
-        parted += differ
-        print(line, *(f"    {test}" for test in differ), sep="\n", flush=True)
-    if not options.only:
-        write(rows, options.pairing)
-    print(f"{len(parted)} tests pass on stock but not on {options.pairing}")
+    kept = Kept()
+    wanted = [] if options.table else modules(options.only)
+    if options.missing:
+        wanted = [name for name in wanted if name not in kept.of(options.pairing)]
+    run_all(kept, chunks(wanted, options.chunk), options)
+    TABLE.write_text(table(kept, options.pairing))
+    return finish(kept, options.pairing)
+
+
+def finish(kept: Kept, pairing: str) -> int:
+    stock, ours = kept.of(STOCK), kept.of(pairing)
+    parted = sum(len(ours[name].parted(stock[name])) for name in ours if name in stock)
+    print(f"{parted} tests pass on stock but not on {pairing}")
     return 1 if parted else 0
-
-
-def write(rows: list[str], pairing: str) -> None:
-    head = [f"# dask's own tests on a cluster: stock and {pairing}", "",
-            f"Tests inside the installed dask {dask.__version__}, every computation on a cluster of "
-            "processes.", "Made by `make test-collections`; cells are passed / failed.", "",
-            "| module | tests | stock | rask | pass on stock only |", "|---|---|---|---|---|"]
-    (ROOT / "docs/COLLECTIONS.md").write_text("\n".join([*head, *rows, ""]))
 
 
 if __name__ == "__main__":

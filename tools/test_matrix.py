@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The client suite over releases of Dask and pairings of scheduler and worker.
 
-Each release gets an environment of its own in .venvs, with the NumPy and pandas of its time; the
-native parts are those of the checkout. Counts go to docs/matrix.json.
+Each release gets an environment of its own in .venvs, with the NumPy and pandas of its time; it is
+made once, and again when the list of packages changes. The native parts are those of the checkout.
+Counts go to docs/matrix.json.
 
     tools/test_matrix.py                                        everything; no time limit
-    tools/test_matrix.py --releases 2025.4.0 --pairings rask-stock -- -k first_light
+    tools/test_matrix.py --releases 2025.4.0 --pairings rask-stock -- -m smoke
 """
 
 from __future__ import annotations
@@ -33,19 +34,25 @@ def environment(release: str) -> Path:
     if release == "newest":
         return ROOT / ".venv/bin/python"
     folder = ROOT / ".venvs" / release
-    python = folder / "bin/python"
-    if not (folder / "ready").exists():
+    stamp = folder / "packages.txt"
+    packages = "\n".join(_packages(release))
+    if not stamp.exists() or stamp.read_text() != packages:
         print(f"== environment for {release}", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        wanted = [line for line in (ROOT / "tools/requirements.txt").read_text().splitlines()
-                  if line and not line.startswith(("#", "dask", "distributed", "numpy", "pandas",
-                                                   "pyarrow", "xarray", "zarr"))]
-        subprocess.run([str(python), "-m", "pip", "install", "-q", f"dask[array,dataframe]=={release}",
-                        f"distributed=={release}", *RELEASES[release], *wanted], check=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(folder)],
+                       check=True)
+        subprocess.run([sys.executable, "-m", "pip", "--python", str(folder), "install", "-q",
+                        *packages.splitlines()], check=True)
         site = next((folder / "lib").glob("python*/site-packages"))
         (site / "rask-checkout.pth").write_text(f"{ROOT / 'python'}\n")
-        (folder / "ready").touch()
-    return python
+        stamp.write_text(packages)
+    return folder / "bin/python"
+
+
+def _packages(release: str) -> list[str]:
+    listed = (ROOT / "tools/requirements.txt").read_text().splitlines()
+    of_its_time = ("#", "dask", "distributed", "numpy", "pandas", "pyarrow", "xarray", "zarr")
+    return [f"dask[array,dataframe]=={release}", f"distributed=={release}", *RELEASES[release],
+            *(line for line in listed if line and not line.startswith(of_its_time))]
 
 
 def run(release: str, pairing: str, arguments: list[str]) -> dict[str, int]:
@@ -53,11 +60,13 @@ def run(release: str, pairing: str, arguments: list[str]) -> dict[str, int]:
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [str(environment(release)), "-m", "pytest", "pytests", "-q", *arguments]
     with open(log, "w") as sink:
-        subprocess.run(command, cwd=ROOT, env={**os.environ, "RASK_PAIRING": pairing},
-                       stdout=sink, stderr=sink)
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, "RASK_PAIRING": pairing},
+                              stdout=sink, stderr=sink)
     closing = log.read_text().splitlines()[-1]
     counts = {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", closing.partition(" in ")[0])}
-    print(f"{release:>10}  {pairing:<12} {closing.strip('= ')}", flush=True)
+    if done.returncode:
+        print(log.read_text())
+    print(f"pytest, {release}, {pairing}: {closing.strip('= ')}", flush=True)
     return counts
 
 
