@@ -46,13 +46,17 @@ class Gather(Scatter):
 
 
 class Transfer(Program):
-    """W10: n values of `nbytes` bytes made on one worker and used on another."""
+    """W10: n values of `nbytes` bytes made on one worker and used on another.
+
+    Arrays are what people move; Python's own bytes have to be copied once more when they arrive.
+    """
 
     def before(self):
         first, second = sorted(self.client.ncores())
         self.to = second
+        make = {"array": tasks.array_of, "bytes": tasks.block}[self.params["kind"]]
         sizes = [self.params["nbytes"]] * self.n
-        self.made = self.client.map(tasks.block, sizes, range(self.n), workers=[first], pure=False)
+        self.made = self.client.map(make, sizes, workers=[first], pure=False)
         wait(self.made)
 
     def timed(self):

@@ -90,13 +90,16 @@ _DATA = [
           observe=size < _MIB)
       for kind in ("scatter", "gather")
       for n, size, label in ((10_000, 8, "8B"), (1_000, 10_240, "10KiB"), (4, 256 * _MIB, "256MiB"))],
-    *[Row(f"W10-{label}", f"worker to worker, {n} × {label}", "transfer",
-          {"n": n, "nbytes": size}, TWO, unit="object", floors=("F5",), repeats=3, observe=False,
-          limits=limits)
-      for n, size, label, limits in ((6, 256 * _MIB, "256MiB", {}),
-                                     (24, 64 * _MIB, "64MiB", {"wall_over_f5": 1 / 0.9}),
-                                     (500, _MIB, "1MiB", {}),
-                                     (3_000, 10_240, "10KiB", {"wall_us": 200.0}))],
+    *[Row(f"W10-{label}{'' if kind == 'array' else '-' + kind}",
+          f"worker to worker, {n} × {label}, {kind}", "transfer",
+          {"n": n, "nbytes": size, "kind": kind}, TWO, unit="object", floors=("F5",), repeats=3,
+          observe=False, limits=limits)
+      for n, size, label, kind, limits in (
+          (6, 256 * _MIB, "256MiB", "array", {}),
+          (24, 64 * _MIB, "64MiB", "array", {"wall_over_f5": 1 / 0.9}),
+          (24, 64 * _MIB, "64MiB", "bytes", {}),
+          (500, _MIB, "1MiB", "array", {}),
+          (3_000, 10_240, "10KiB", "array", {"wall_us": 200.0}))],
     Row("W11", "reads of values while the worker spins or holds the GIL", "under-gil", {},
         Shape(2, 2), unit="run", floors=(), repeats=0, observe=False,
         limits={"reads_p99_ms": 10.0}),
@@ -135,14 +138,15 @@ _CORE = {
     "W2z": (_BOTH, 1),
     "W3-5k": (_BOTH, 1),
     "W3-10k": (_BOTH, 0),
-    "W3-25k": (("rask",), 0),
+    "W3-25k": (("rask/rask",), 0),
     "W8-200k": (_BOTH, 0),
     "W8": (("rask",), 0),
     "W8b": (("rask",), 0),
     "M500": (_BOTH, 1),
     "W4-chain": (_WORKERS, 3),
-    "W10-64MiB": (_WORKERS, 1),
-    "W10-10KiB": (_WORKERS, 1),
+    "W10-64MiB": (_WORKERS, 3),
+    "W10-64MiB-bytes": (_WORKERS, 3),
+    "W10-10KiB": (_WORKERS, 3),
     "W11": (_WORKERS, 0),
 }
 SETS = {"core": [replace(ROWS[name], backends=backends, repeats=repeats)
