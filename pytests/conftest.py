@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from compare import Outcome, describe_difference
 from deviations import DEVIATIONS, LATER
+from programs import at_rest, until, workers_of
 
 from rask.processes import ProcessCluster
 
@@ -100,6 +101,7 @@ def rask_cluster(pool: Pool, request: pytest.FixtureRequest) -> ProcessCluster:
 def rask_client(rask_cluster: ProcessCluster) -> Iterator[Any]:
     """A stock client of `rask_cluster`, current during the test."""
     with rask_cluster.connected() as client:
+        settled(client, rask_cluster)
         yield client
 
 
@@ -168,7 +170,19 @@ def run(prog: Callable[..., Any], cluster: ProcessCluster) -> Outcome:
     """One run of a program on one cluster, by a client of its own."""
     wants_cluster = len(inspect.signature(prog).parameters) > 1
     with cluster.connected() as client:
+        settled(client, cluster)
         return Outcome.of(prog, client, *([cluster] if wants_cluster else []))
+
+
+def settled(client: Any, cluster: ProcessCluster) -> None:
+    """Waits until nothing of the test before is left: its tasks and values, workers on their way out."""
+    def as_started() -> bool:
+        cluster.repair()
+        known = workers_of(client).values()
+        return {w["name"] for w in known} == set(cluster.workers) and \
+            all(w["status"] == "running" for w in known) and at_rest(client)
+
+    until(as_started, "the end of what the test before has left")
 
 
 # ---- logs of the clusters in the reports of failed tests ---------------------------------------

@@ -7,8 +7,10 @@ the act wait for a file instead of sleeping, so that no test depends on timing.
 from __future__ import annotations
 
 import os
+import random
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,7 @@ def throws(message: str) -> None:
     raise RuntimeError(message)
 
 
-def until(condition: Callable[[], Any], what: str = "condition", timeout: float = 60) -> Any:
+def until(condition: Callable[[], Any], what: str = "condition", timeout: float = 120) -> Any:
     """Waits for a true value and gives it; fails by deadline, not by count of tries."""
     deadline = time.monotonic() + timeout
     while not (found := condition()):
@@ -66,6 +68,30 @@ def ask(client, op: str, **fields: Any) -> Any:
     return client.sync(getattr(client.scheduler, op), **fields)
 
 
+def arrived(client, futures: Iterable[Any]) -> None:
+    """Waits until the scheduler knows the tasks. Questions travel beside the stream of submissions
+    and may overtake it."""
+    keys = [future.key for future in futures]
+    until(lambda: all(ask(client, "get_task_status", keys=keys).values()), "the tasks to arrive")
+
+
+def at_rest(client) -> bool:
+    """Nothing is held or under way, for any client."""
+    return not client.who_has() and not any(client.processing().values())
+
+
+def free_port() -> int:
+    """A port for one process to listen at, of those that are never given to one who asks for any."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.sample(range(10_000, max(first, 20_000)), 1000):
+        try:
+            with socket.create_server(("127.0.0.1", port)):
+                return port
+        except OSError:
+            continue
+    raise RuntimeError("no port is free")
+
+
 class Gate:
     """A task that reports that it has started and then waits to be let through.
 
@@ -81,7 +107,7 @@ class Gate:
         with open(self.started_file, "a") as file:
             file.write(f"{os.getpid()}\n")
         # A test that is over has taken its directory with it.
-        until(lambda: self.open_file.exists() or not self.open_file.parent.exists(), "the gate")
+        until(lambda: self.open_file.exists() or not self.open_file.parent.exists(), "the gate", 300)
         return value
 
     def started(self) -> list[int]:
@@ -106,7 +132,17 @@ def print_lines(count: int, width: int) -> int:
     return count
 
 
+def sign(signature: str) -> None:
+    """Leaves the id of the process that runs this in a file, whole or not at all."""
+    Path(f"{signature}.part").write_text(str(os.getpid()))
+    os.rename(f"{signature}.part", signature)
+
+
+def sign_and_sleep(signature: str) -> None:
+    sign(signature)
+    time.sleep(1e6)
+
+
 def sign_and_write(signature: str, descriptor: int, data: bytes) -> int:
-    """Leaves the id of the process that runs this in a file, then writes to a descriptor."""
-    Path(signature).write_text(str(os.getpid()))
+    sign(signature)
     return os.write(descriptor, data)
