@@ -30,7 +30,7 @@ def test_a_future_by_key_finds_the_task_of_another_client(same):
             mine.result()
             theirs = Future("by-key", other)
             other._inform_scheduler_of_futures()
-            return theirs.result(timeout=10)
+            return theirs.result(timeout=120)
 
     assert same(prog) == 2
 

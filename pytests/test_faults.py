@@ -15,11 +15,11 @@ import threading
 
 import pytest
 from conftest import ENV
-from programs import Gate, add, double, inc, until
+from programs import Gate, add, double, inc, until, workers_of
 
 
 def addresses(client):
-    return sorted(client.scheduler_info(n_workers=-1)["workers"])
+    return sorted(workers_of(client))
 
 
 class BadLoad:
@@ -87,7 +87,7 @@ def test_scattered_data_that_is_lost_is_reported(same):
         future = client.scatter(41, hash=False)
         ((holder,),) = client.who_has([future]).values()
         cluster.worker_process(holder).kill()
-        until(lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == 1, "the loss")
+        until(lambda: len(addresses(client)) == 1, "the loss")
         return client.submit(inc, future, key="on-lost").result()
 
     with pytest.raises(Exception):
@@ -101,7 +101,7 @@ def test_tasks_wait_for_the_first_worker_to_return(same):
         client.gather(futures)
         for worker in cluster.workers.values():
             worker.kill()
-        until(lambda: not client.scheduler_info(n_workers=-1)["workers"], "all to be gone")
+        until(lambda: not addresses(client), "all to be gone")
         later = client.map(double, futures)
         new = client.submit(inc, 100)
         cluster.repair()
@@ -135,7 +135,7 @@ def test_a_worker_with_a_taken_name_is_refused(same):
             *taken.popen.args[:taken.popen.args.index("--name") + 2], "--no-nanny",
             "--host", "127.0.0.1", "--no-dashboard", "--dashboard-address", "127.0.0.1:0",
             "--local-directory", str(cluster.directory)])
-        stranger.wait_for("name taken", timeout=30)
+        stranger.wait_for("name taken")
         stranger.stop()
         return client.gather(client.map(inc, range(4))), len(addresses(client))
 
@@ -165,7 +165,7 @@ PAUSES = {
 @pytest.mark.parametrize("moment", PAUSES)
 def test_a_client_that_dies_in_a_submission_leaves_nothing(rask_cluster, rask_client, moment):
     program = VANISH.format(pause=PAUSES[moment])
-    subprocess.run([sys.executable, "-c", program, rask_cluster.address], timeout=60,
+    subprocess.run([sys.executable, "-c", program, rask_cluster.address], timeout=120,
                    env={**os.environ, **ENV}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert rask_client.submit(inc, 1).result() == 2
     until(lambda: not any(rask_client.processing().values()), "the work to stop")
