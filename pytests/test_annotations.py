@@ -6,7 +6,7 @@ import tempfile
 
 import dask
 import pytest
-from programs import Gate, inc
+from programs import Gate, arrived, inc, until, workers_of
 
 
 def whereabouts(*_):
@@ -17,7 +17,7 @@ def whereabouts(*_):
 
 
 def names_by_address(client):
-    return {addr: w["name"] for addr, w in client.scheduler_info(n_workers=-1)["workers"].items()}
+    return {addr: w["name"] for addr, w in workers_of(client).items()}
 
 
 @pytest.mark.api("Client.submit")
@@ -63,7 +63,8 @@ def test_a_task_waits_for_a_worker_with_its_resource(same):
         waiting = future.status
         worker = cluster.add_worker(options=("--resources", "GPU=2"))
         at_worker = future.result() == worker.name
-        worker.stop()
+        cluster.workers.pop(worker.name).stop()
+        until(lambda: len(workers_of(client)) == before, "the third to leave")
         return before, plain, waiting, at_worker
 
     assert same(prog) == (2, 2, "pending", True)
@@ -87,7 +88,7 @@ def test_higher_priority_runs_first(same):
                    for i in range(3)]
             high = [client.submit(note, f"high{i}", priority=10, workers=[target])
                     for i in range(3)]
-            client.submit(inc, 1, workers=list(set(names_by_address(client)) - {target})).result()
+            arrived(client, [*low, *high])
             gate.open()
             client.gather([first, *low, *high])
             return [name.rstrip("012") for name in open(order).read().split()]

@@ -11,7 +11,7 @@ import tempfile
 import uuid
 
 import pytest
-from programs import Gate, ask, double, inc, throws, until, workers_of
+from programs import Gate, arrived, ask, double, inc, throws, until, workers_of
 
 
 @pytest.mark.op("echo")
@@ -33,6 +33,7 @@ def test_states_of_tasks_and_prefixes(same):
             running = client.submit(gate, 1, key="stated-gate")
             waiting = client.submit(inc, running, key="stated-wait")
             done.result(), bad.exception(), gate.wait_started()
+            arrived(client, [waiting])
             keys = [f.key for f in (done, bad, running, waiting)] + ["stated-unknown", ("t", 1)]
             found = ask(client, "get_task_status", keys=keys)
             prefixes = {name: counts for name, counts in ask(client, "get_task_prefix_states").items()
@@ -112,9 +113,7 @@ def test_restrictions_set_later_hold(same):
             first = client.submit(gate, 1, key="restrict-gate")
             gate.wait_started()
             futures = [client.submit(inc, first, key=f"restricted-{i}", pure=False) for i in range(6)]
-            until(lambda: all(s == "waiting" for s in
-                              ask(client, "get_task_status", keys=[f.key for f in futures]).values()),
-                  "the tasks to arrive")
+            arrived(client, futures)
             target = sorted(workers_of(client))[1]
             ask(client, "set_restrictions",
                 worker={f.key: target if i % 2 else [target] for i, f in enumerate(futures)})
@@ -190,7 +189,7 @@ def test_data_may_be_told_of_by_the_stream(same):
         client._send_to_scheduler({"op": "update-data", "who_has": {held.key: [holder]},
                                    "nbytes": {held.key: 1234}, "client": client.id})
         until(lambda: client.nbytes([held.key], summary=False)[held.key] == 1234, "the size")
-        return Future(held.key, client).result(timeout=10)
+        return Future(held.key, client).result(timeout=120)
 
     assert same(prog) == 7
 
@@ -279,19 +278,20 @@ def test_events_of_all_topics(rask_client):
 def test_subscribers_are_told_of_events(same):
     def prog(client, cluster):
         seen, others = [], []
-        client.subscribe_topic("news", lambda event: seen.append(event[1]))
+        news, other_news = (f"{name}-{uuid.uuid4()}" for name in ("news", "other"))
+        client.subscribe_topic(news, lambda event: seen.append(event[1]))
         with cluster.client() as other:
-            other.subscribe_topic("other news", lambda event: others.append(event[1]))
+            other.subscribe_topic(other_news, lambda event: others.append(event[1]))
             # A task that is submitted behind a subscription runs after it.
             client.submit(inc, 1, pure=False).result(), other.submit(inc, 1, pure=False).result()
-            other.log_event("news", {"n": 1})
+            other.log_event(news, {"n": 1})
             until(lambda: len(seen) == 1, "the first event")
-            client.log_event("other news", {"n": 2})
+            client.log_event(other_news, {"n": 2})
             until(lambda: len(others) == 1, "the other event")
-        client.unsubscribe_topic("news")
+        client.unsubscribe_topic(news)
         client.submit(inc, 1, pure=False).result()
-        client.log_event("news", {"n": 3})
-        until(lambda: len(client.get_events("news")) == 2, "the last event")
+        client.log_event(news, {"n": 3})
+        until(lambda: len(client.get_events(news)) == 2, "the last event")
         return seen, others
 
     assert same(prog) == ([{"n": 1}], [{"n": 2}])
@@ -324,6 +324,7 @@ def test_call_stacks_show_running_tasks(same):
             future = client.submit(gate, 1, key="stacked")
             after = client.submit(inc, future, key="stacked-after")
             gate.wait_started()
+            arrived(client, [after])
             by_future = client.call_stack([after])  # names what the key waits for
             by_key = client.call_stack(keys=["stacked"])
             everywhere = client.call_stack()
@@ -357,13 +358,11 @@ def test_a_message_is_passed_on_to_a_worker(same):
 def test_how_many_workers_are_wanted(same):
     def prog(client):
         with tempfile.TemporaryDirectory() as directory:
-            until(lambda: not client.who_has(), "the cluster to be empty")
             idle = ask(client, "adaptive_target")
             gate = Gate(directory)
             futures = [client.submit(gate, i, pure=False) for i in range(10)]
             gate.wait_started()
-            keys = [future.key for future in futures]
-            until(lambda: all(ask(client, "get_task_status", keys=keys).values()), "the tasks")
+            arrived(client, futures)
             wanted = [ask(client, "adaptive_target", target_duration=t) for t in ("1 day", 0.001)]
             gate.open()
             client.gather(futures)
@@ -375,7 +374,6 @@ def test_how_many_workers_are_wanted(same):
 @pytest.mark.op("workers_to_close")
 def test_which_workers_may_be_closed(same):
     def prog(client, cluster):
-        until(lambda: not client.who_has(), "the cluster to be empty")
         held = client.submit(inc, 1, key="weighs", pure=False)
         held.result()
         ((holder,),) = client.who_has([held]).values()
