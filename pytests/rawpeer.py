@@ -25,7 +25,7 @@ def encode(message: Any) -> bytes:
 class RawPeer:
     """One TCP connection to a scheduler or worker."""
 
-    def __init__(self, address: str, timeout: float = 20):
+    def __init__(self, address: str, timeout: float = 120):
         host, port = address.removeprefix("tcp://").rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=timeout)
 

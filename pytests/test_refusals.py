@@ -33,7 +33,7 @@ def test_an_operation_that_is_missing_is_refused_by_name(rask_client, op):
 def test_a_stream_operation_that_is_missing_is_logged_by_name(rask_cluster, rask_client, op):
     rask_client._send_to_scheduler({"op": op})
     said = rf"'{op}' is not supported yet.*docs/COMPATIBILITY.md"
-    rask_cluster.scheduler.wait_for(said, timeout=30)
+    rask_cluster.scheduler.wait_for(said)
     assert rask_client.submit(inc, 1, pure=False).result() == 2
 
 
