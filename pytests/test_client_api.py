@@ -10,7 +10,7 @@ import operator
 import tempfile
 
 import pytest
-from programs import Gate, add, dec, div, double, inc, keywords, throws, total, until
+from programs import Gate, dec, div, double, inc, keywords, throws, total, until
 
 # ---- submit and map ---------------------------------------------------------------------------
 
@@ -257,20 +257,24 @@ def test_an_exception_that_cannot_be_pickled_still_arrives(same):
 def test_a_failed_task_can_be_retried(same):
     def prog(client):
         with tempfile.TemporaryDirectory() as directory:
-            def flaky(path):
+            def flaky(path, gate):
                 import os
                 if not os.path.exists(path):
                     raise OSError("not yet")
-                return "now"
+                return gate("now")
 
             path = f"{directory}/flag"
-            future = client.submit(flaky, path)
-            after = client.submit(len, future)
+            # A client takes what it hears of a key before the answer to its retry for old news.
+            one, two = Gate(directory, "one"), Gate(directory, "two")
+            future = client.submit(flaky, path, one)
+            after = client.submit(lambda text, gate: gate(len(text)), future, two)
             first = repr(future.exception()), repr(after.exception())
             open(path, "w").close()
             future.retry()
+            one.open()
             second = future.result()
             after.retry()
+            two.open()
             return first, second, after.result()
 
     assert same(prog)[1:] == ("now", 3)
