@@ -40,14 +40,10 @@ class TemporaryFile {
   std::string path_;
 };
 
-// Ctrl-C and `docker compose down` reach workers too, at the same moment. A stock worker that is told
-// to close while its own signal closes it hangs, so those that leave by themselves get the time to.
-constexpr std::uint64_t kWorkersLeaveMs = 200;
-
 //! Ends the server on SIGINT and SIGTERM; a second signal is the user's impatience.
 class Signals {
  public:
-  Signals(protocol::Loop& loop, scheduler::Server& server) : server_(server), grace_(loop) {
+  Signals(protocol::Loop& loop, scheduler::Server& server) : server_(server) {
     for (auto& [handle, number] : handles_) {
       uv_signal_init(loop.uv(), &handle);
       handle.data = this;
@@ -68,17 +64,14 @@ class Signals {
 
  private:
   void on_signal(int number) {
-    if (server_.closing() || grace_.active()) ::_exit(128 + number);
+    if (server_.closing()) ::_exit(128 + number);
     server_.log.write(Log::Level::info, "distributed._signals",
                       fmt::format("Received signal {} ({})",
                                   number == SIGINT ? "SIGINT" : "SIGTERM", number));
-    const auto close = [this, number] { server_.close(fmt::format("signal-{}", number)); };
-    if (server_.peers.workers().empty()) return close();
-    grace_.start(kWorkersLeaveMs, 0, close);
+    server_.close(fmt::format("signal-{}", number));
   }
 
   scheduler::Server& server_;
-  protocol::Timer grace_;
   std::pair<uv_signal_t, int> handles_[2] = {{{}, SIGINT}, {{}, SIGTERM}};
 };
 

@@ -256,10 +256,12 @@ void Server::close(std::string_view reason) {
   timers_.back()->start(100, 0, [this] { loop.stop(); });
 }
 
+//! Workers end when their stream does. They are not told to close: Ctrl-C and `docker compose down`
+//! reach them too, and a stock worker that is told to and then gets the signal hangs for ever, since
+//! the signal cancels the close that its second close waits for.
 void Server::say_goodbye() {
   log.info("Scheduler closing all comms");
   for (const auto& [worker_id, worker] : peers.workers()) {
-    protocol::write(worker->stream.op(), protocol::CloseWorker{"scheduler-close"});
     protocol::write(worker->stream.op(), protocol::CloseStream{});
     worker->connection->close();
   }
