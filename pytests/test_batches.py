@@ -14,7 +14,7 @@ import dask
 import numpy as np
 import pytest
 from conftest import PAIRING
-from programs import Gate, add, inc, until, workers_of
+from programs import Gate, add, arrived, inc, until, workers_of
 
 import rask
 
@@ -111,7 +111,7 @@ def test_urgent_tasks_overtake_a_batch(same):
             blocked = block(client, gate)
             many = client.map(note, [directory] * 200, [f"low-{i}" for i in range(200)])
             urgent = client.map(note, [directory] * 8, [f"high-{i}" for i in range(8)], priority=50)
-            until(lambda: client.story(urgent[-1].key), "the urgent tasks to be known")
+            arrived(client, [*many, *urgent])
             gate.open()
             client.gather([many, urgent])
             settle(blocked)
@@ -131,7 +131,7 @@ def test_what_is_handed_ahead_is_not_processing(same):
             gate = Gate(directory)
             blocked = block(client, gate)
             futures = client.map(inc, range(2000, 2200))
-            until(lambda: sum(len(keys) for keys in client.processing().values()) > len(blocked))
+            arrived(client, futures)
             counts = sorted(len(keys) for keys in client.processing().values())
             told = client.sync(client.scheduler.get_task_prefix_states)["inc"]["processing"]
             gate.open()
@@ -234,6 +234,8 @@ def known_to(client) -> int:
 
 @pytest.mark.skipif(PAIRING != "rask-rask", reason="batches are between rask and rask")
 def test_batches_can_be_switched_while_tasks_wait(rask_client, tmp_path):
+    # By default it is 2 ms of work, and a busy machine makes even the shortest task look longer.
+    rask.configure(rask_client, {"worker.prefetch": "10 s"})
     warm(rask_client)
     gate = Gate(tmp_path)
     blocked = block(rask_client, gate)
@@ -244,7 +246,7 @@ def test_batches_can_be_switched_while_tasks_wait(rask_client, tmp_path):
         until(lambda: known_to(rask_client) <= 3, "tasks to be taken back")
         rask.configure(rask_client, {"spliter.auto": "reduce", "worker.prefetch": 0})
         assert known_to(rask_client) <= 3  # allowed again, but no time ahead to fill
-        rask.configure(rask_client, {"spliter.auto": None, "worker.prefetch": None})
+        rask.configure(rask_client, {"spliter.auto": None, "worker.prefetch": "10 s"})
         until(lambda: known_to(rask_client) > 10, "tasks ahead again")
     finally:
         rask.configure(rask_client, {"spliter.auto": None, "worker.prefetch": None})
