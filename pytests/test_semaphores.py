@@ -13,7 +13,7 @@ import pytest
 import zarr
 from conftest import SCHEDULER
 from distributed import Lock, Semaphore
-from programs import until
+from programs import until, workers_of
 
 import rask.io
 
@@ -44,10 +44,10 @@ def test_one_task_at_a_time_is_inside_a_lock(same, tmp_path):
 def test_a_semaphore_gives_out_so_many_leases(same):
     def prog(client):
         semaphore = Semaphore(2, "two", loop=client.loop)
-        got = [semaphore.acquire(timeout=5), semaphore.acquire(timeout=5), semaphore.acquire(timeout=0.1)]
+        got = [semaphore.acquire(timeout=60), semaphore.acquire(timeout=60), semaphore.acquire(timeout=0.1)]
         held = semaphore.get_value()
         given = semaphore.release()
-        again = semaphore.acquire(timeout=5)
+        again = semaphore.acquire(timeout=60)
         semaphore.release()
         semaphore.release()
         left = semaphore.get_value()
@@ -63,7 +63,7 @@ def test_wrong_uses_are_the_errors_of_stock(same):
     def prog(client):
         said = []
         semaphore = Semaphore(2, "mine", loop=client.loop)
-        semaphore.acquire(timeout=5)
+        semaphore.acquire(timeout=60)
         for wrong in (lambda: client.sync(client.scheduler.semaphore_register, name="mine", max_leases=3,
                                           lease_timeout=30),
                       lambda: client.sync(client.scheduler.semaphore_acquire, name="nobody's", timeout=1,
@@ -86,13 +86,15 @@ def test_a_lease_that_nobody_speaks_for_is_taken_back(fresh):
     cluster = fresh(env={"DASK_DISTRIBUTED__SCHEDULER__LOCKS__LEASE_VALIDATION_INTERVAL": "100ms"})
     with cluster.connected() as client:
         ask = client.scheduler
-        client.sync(ask.semaphore_register, name="s", max_leases=1, lease_timeout=0.5)
-        assert client.sync(ask.semaphore_acquire, name="s", timeout=1, lease_id="first")
-        assert not client.sync(ask.semaphore_acquire, name="s", timeout=0, lease_id="second")
-        client.sync(ask.semaphore_refresh_leases, name="s", lease_ids=["first"])
-        assert client.sync(ask.semaphore_acquire, name="s", timeout=30, lease_id="second")
-        assert client.sync(ask.semaphore_acquire, name="s", timeout=0, lease_id="second")
-        assert client.sync(ask.semaphore_value, name="s") == 1
+        for name, lasts in (("long", 3600), ("short", 0.5)):
+            client.sync(ask.semaphore_register, name=name, max_leases=1, lease_timeout=lasts)
+            assert client.sync(ask.semaphore_acquire, name=name, timeout=60, lease_id="first")
+            client.sync(ask.semaphore_refresh_leases, name=name, lease_ids=["first"])
+        assert not client.sync(ask.semaphore_acquire, name="long", timeout=0, lease_id="second")
+        assert client.sync(ask.semaphore_acquire, name="short", timeout=120, lease_id="second")
+        # Who holds a lease may ask for it again.
+        assert client.sync(ask.semaphore_acquire, name="long", timeout=0, lease_id="first")
+        assert client.sync(ask.semaphore_value, name="long") == 1
 
 
 @pytest.mark.skipif(SCHEDULER == "stock", reason="there, a lease goes to the dead and must expire first")
@@ -100,16 +102,18 @@ def test_who_left_while_waiting_holds_nobody_up(fresh, tmp_path):
     """A killed worker's tasks stood in line for the lock."""
     cluster = fresh(n_workers=2, nthreads=1)
     with cluster.connected() as client:
-        door = Lock("door")
-        assert door.acquire(timeout=5)
-        first = list(client.scheduler_info(n_workers=-1)["workers"])[0]
+        # A lease that went to the dead would not expire while this test runs.
+        with dask.config.set({"distributed.scheduler.locks.lease-timeout": "1h"}):
+            door = Lock("door")
+            assert door.acquire(timeout=60)
+        first = list(workers_of(client))[0]
         waits = client.submit(lambda: alone(Lock("door"), str(tmp_path), 0), workers=[first], pure=False,
                               allow_other_workers=True)
         until(lambda: client.processing()[first], "the task to start")
         cluster.worker_process(first).kill()
-        until(lambda: first not in client.scheduler_info(n_workers=-1)["workers"], "the worker to be gone")
+        until(lambda: first not in workers_of(client), "the worker to be gone")
         door.release()
-        assert waits.result(timeout=20) >= 1
+        assert waits.result(timeout=120) >= 1
 
 
 @pytest.mark.parametrize("on", [False, True])
