@@ -139,15 +139,17 @@ def test_a_paused_worker_gets_no_tasks(same_on_stock_workers):
         waiting = client.submit(inc, 1, workers=[paused], pure=False)
         running = ask(client, "ncores_running")
         client.run(set_status, "running", workers=[paused])
-        return holders == {other}, list(running) == [other], waiting.result(timeout=30)
+        return holders == {other}, list(running) == [other], waiting.result(timeout=120)
 
     assert same_on_stock_workers(prog) == (True, True, 2)
 
 
 @pytest.mark.op("steal-response")
-def test_an_idle_worker_takes_tasks_of_a_busy_one(same):
-    def slow(x):
-        time.sleep(0.05)
+def test_an_idle_worker_takes_tasks_of_a_busy_one(same, tmp_path_factory):
+    def until_both_work(x, directory):
+        """Says where it runs; the first tasks of the busy worker wait until another says so too."""
+        open(f"{directory}/{os.getpid()}", "w").close()
+        until(lambda: len(os.listdir(directory)) == 2, "a task of the idle worker")
         return x
 
     def prog(client):
@@ -155,7 +157,8 @@ def test_an_idle_worker_takes_tasks_of_a_busy_one(same):
         # Too many different inputs for the tasks to be queued as root tasks.
         data = client.map(inc, range(40), workers=[busy], pure=False)
         client.gather(data)
-        futures = client.map(slow, data, pure=False)
+        directory = str(tmp_path_factory.mktemp("busy"))
+        futures = client.map(until_both_work, data, directory=directory, pure=False)
         values = client.gather(futures)
         return {w for ws in client.who_has(futures).values() for w in ws} == {busy, idle}, \
             sorted(values)
@@ -236,7 +239,7 @@ def test_a_restart_ends_all_tasks_and_starts_workers_anew(same_under_nannies):
             waiting = client.submit(gate, pure=False)
             # A restart travels beside the stream of submissions and would overtake one on its way.
             gate.wait_started()
-            client.restart(timeout=60)
+            client.restart(timeout=120)
             after = set(client.run(os.getpid).values())
             return not pids & after, len(after), {f.status for f in futures}, waiting.status, client.who_has(), \
                 client.gather(client.map(inc, range(10)))
@@ -254,8 +257,8 @@ def test_one_worker_can_be_restarted_and_its_keys_are_computed_again(same_under_
         futures = client.map(inc, range(20), pure=False)
         client.gather(futures)
         pids = client.run(os.getpid)
-        answer = client.restart_workers([names[victim]], timeout=60)
-        client.wait_for_workers(2, timeout=60)
+        answer = client.restart_workers([names[victim]], timeout=120)
+        client.wait_for_workers(2, timeout=120)
         after = {w["name"]: a for a, w in workers_of(client).items()}
         others = [name for name in names if name != victim]
         with pytest.raises(Exception, match="no-such-worker"):
@@ -274,7 +277,7 @@ def test_workers_without_nannies_do_not_survive_a_restart(same):
         processes = list(cluster.workers.values())
         future = client.submit(inc, 1)
         future.result()
-        client.restart(wait_for_workers=False, timeout=30)
+        client.restart(wait_for_workers=False, timeout=120)
         until(lambda: not any(process.alive() for process in processes), "the workers to end")
         left = len(workers_of(client))
         cluster.repair()
