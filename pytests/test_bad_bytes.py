@@ -109,7 +109,6 @@ def messages() -> dict[str, bytes]:
 
 
 @pytest.mark.fault("N5")
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("last", ["handshake", "identity", "register"])
 def test_a_reset_at_every_byte_of_a_message_harms_nobody(unharmed, last):
     whole = messages()

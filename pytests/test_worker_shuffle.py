@@ -84,4 +84,4 @@ def test_a_shuffle_survives_a_killed_worker(fresh):
 
         until(lambda: moving() or total.done(), "the shuffle to start")
         victim.kill()
-        assert np.isclose(total.result(timeout=100), frame(60_000).x.sum())
+        assert np.isclose(total.result(timeout=200), frame(60_000).x.sum())
