@@ -11,6 +11,7 @@ import tempfile
 import uuid
 
 import pytest
+from conftest import SCHEDULER
 from programs import Gate, arrived, ask, double, inc, throws, until, workers_of
 
 
@@ -266,8 +267,9 @@ def test_events_of_clients_and_tasks_are_kept_by_topic(same):
     assert found == [[{"from": "the client", "n": 1}, "text", {"from": "a task"}], ["text", {"from": "a task"}], []]
 
 
+@pytest.mark.skipif(SCHEDULER != "rask", reason="stock ends the connection if any event of any program before "
+                                                "cannot be packed")
 def test_events_of_all_topics(rask_client):
-    # Not beside stock: it closes the connection if any event of any earlier program cannot be packed.
     topic = f"topic-{uuid.uuid4()}"
     rask_client.log_event(topic, "text")
     until(lambda: [event for _, event in rask_client.get_events().get(topic, [])] == ["text"], "the event")
