@@ -128,6 +128,27 @@ def test_a_worker_is_called_by_its_contact_address(fresh):
         worker.wait(60)
 
 
+def test_options_of_where_to_listen_and_whom_to_join(fresh, tmp_path):
+    """Both workers are given the same ports: the second takes the next that is free."""
+    cluster = fresh(n_workers=0)
+    command = [sys.executable, "-m", "rask", "worker", "--scheduler-file", str(tmp_path / "file"),
+               "--no-nanny", "--interface", "lo", "--protocol", "tcp", "--worker-port",
+               "41200:41299", "--local-directory", str(tmp_path)]
+    with cluster.connected() as client:
+        client.write_scheduler_file(str(tmp_path / "file"))
+        workers = [subprocess.Popen(command, env=cluster.env, stderr=subprocess.DEVNULL)
+                   for _ in range(2)]
+        try:
+            client.wait_for_workers(2, timeout=60)
+            assert all(address.startswith("tcp://127.0.0.1:412") for address in addresses(client))
+            assert client.gather(client.map(inc, range(4))) == [1, 2, 3, 4]
+        finally:
+            for worker in workers:
+                worker.terminate()
+            for worker in workers:
+                worker.wait(60)
+
+
 @pytest.mark.parametrize("pin", ["none", "core", "numa"])
 def test_executors_are_bound_as_asked(fresh, pin):
     def allowed():

@@ -129,6 +129,23 @@ def test_events_and_metrics_reach_the_scheduler(same):
     assert same(prog) == ["worker"]
 
 
+def test_managed_memory_is_what_the_values_weigh(same):
+    def prog(client):
+        address = sorted(workers_of(client))[0]
+
+        def managed():
+            metrics = workers_of(client)[address]["metrics"]
+            assert metrics["memory"] > metrics["managed_bytes"]
+            return metrics["managed_bytes"]
+
+        arrays = client.map(np.ones, [100_000, 200_000], workers=[address], pure=False)
+        held = until(lambda: managed() == 2_400_000, "the values to be counted")
+        del arrays
+        return held, until(lambda: managed() == 0, "nothing to be counted")
+
+    assert same(prog) == (True, True)
+
+
 def test_digests_count_once(same):
     def tell(dask_worker):
         dask_worker.digest_metric("told", 2.5)

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import WORKER
+from distributed import wait
 from distributed.core import rpc
 from distributed.worker import get_data_from_worker
 from programs import inc, until, workers_of
@@ -99,6 +100,32 @@ def test_heartbeats_data_and_questions_pass_while_a_task_holds_the_gil(fresh, tm
             assert hold.status == "pending"
             os.write(writer, b"x")
             assert hold.result(timeout=120) == 1
+
+
+@pytest.mark.fault("W11", "W12")
+def test_values_come_go_to_disk_and_are_read_while_a_task_holds_the_gil(fresh, tmp_path):
+    """A worker retires onto one whose Python stands still and which has no room for its data."""
+    names = {"TARGET": "0.1", "SPILL": "False", "PAUSE": "False"}
+    cluster = fresh(
+        n_workers=2, worker_options=("--memory-limit", "500MB"),
+        env={f"DASK_DISTRIBUTED__WORKER__MEMORY__{name}": value for name, value in names.items()})
+    fifo, started = tmp_path / "fifo", tmp_path / "started"
+    with cluster.connected() as client, held_open(fifo) as writer:
+        busy, leaving = sorted(workers_of(client))
+        directory = Path(workers_of(client)[busy]["local_directory"])
+        arrays = client.map(np.full, [2_500_000] * 6, range(6), workers=[leaving],
+                            allow_other_workers=True, pure=False)  # 20 MB each
+        wait(arrays)
+        hold = client.submit(hold_gil, str(fifo), str(started), workers=[busy], pure=False)
+        until(started.exists, "the task to start")
+        client.retire_workers([leaving])
+        until(lambda: len(list(directory.glob("spilled-*"))) >= 3, "values on disk")
+        for i, array in enumerate(client.gather(arrays)):
+            assert array.shape == (2_500_000,) and (array == i).all()
+        assert hold.status == "pending", "all of this was done without the GIL"
+        os.write(writer, b"x")
+        assert hold.result(timeout=120) == 1
+        assert client.submit(np.sum, arrays[5]).result(timeout=120) == 5 * 2_500_000
 
 
 @pytest.mark.fault("W11")
