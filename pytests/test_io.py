@@ -18,7 +18,7 @@ import pytest
 import xarray as xr
 import zarr
 from conftest import SCHEDULER
-from programs import until
+from programs import Gate, until
 
 import rask
 import rask.io
@@ -266,6 +266,49 @@ def test_a_disk_that_fills_in_the_middle_of_a_merge(fresh, small_disk):
         target = rask.io.raw(small_disk / "sparse", "f8", x.shape, 0, "C", "r+")
         with pytest.raises(OSError, match=r"No space left on device.* on worker tcp.*sparse"):
             da.store(x, target, lock=False)
+
+
+def waits_in_the_second_half(block, gate, block_info=None):
+    if block_info[None]["chunk-location"][0] >= 2:
+        gate()
+    return block * 2
+
+
+def test_a_worker_killed_in_the_middle_of_a_merge(fresh, files, tmp_path):
+    """Some buffers are in the file, others wait: the file is whole in the end, and the only one."""
+    out, gate = tmp_path / "out", Gate(tmp_path)
+    out.mkdir()
+    values = np.arange(4 * 16 * 16, dtype="f8").reshape(4, 16, 16)
+    cluster = fresh(n_workers=2, nthreads=2)
+    with cluster.connected() as client:
+        x = da.from_array(values, chunks=(1, 8, 8)).map_blocks(waits_in_the_second_half, gate, dtype="f8")
+        with dask.annotate(rask={"io": {"cluster": True, "buffer-bytes": 16 * 16 * 8}}):
+            done = client.compute(rask.io.to_npy(x, out / "whole.npy", compute=False))
+        gate.wait_started()
+        until(lambda: [p for p in out.iterdir() if p.name.endswith(".part")], "a block to be stored")
+        assert not (out / "whole.npy").exists()
+        next(iter(cluster.workers.values())).kill()
+        gate.open()
+        assert done.result(timeout=60) == str(out / "whole.npy")
+    np.testing.assert_array_equal(np.load(out / "whole.npy"), values * 2)
+    assert os.listdir(out) == ["whole.npy"]
+
+
+def test_a_worker_killed_in_the_middle_of_bounded_loads(fresh, files, tmp_path):
+    """Buffers that were being worked on are loaded again elsewhere, within the budget there."""
+    gate = Gate(tmp_path)
+    values = np.arange(8 * 1000 * 250, dtype="f8").reshape(8, 1000, 250)  # buffers of 4 MB
+    np.save(tmp_path / "x.npy", values)
+    cluster = fresh(n_workers=2, nthreads=2, worker_options=("--memory-limit", "1 GB"))
+    with cluster.connected():
+        x = da.from_array(rask.io.npy(tmp_path / "x.npy"), chunks=(1, 500, 250))
+        y = x.map_blocks(waits_in_the_second_half, gate, dtype="f8").sum()
+        with dask.annotate(rask={"io": {"cluster": True, "buffer-bytes": "4 MB"}}):
+            done = y.persist()
+        gate.wait_started()
+        next(iter(cluster.workers.values())).kill()
+        gate.open()
+        assert done.compute() == 2 * values.sum()
 
 
 def test_a_corrupt_chunk_fails_as_a_plain_load_does(rask_client, tmp_path):

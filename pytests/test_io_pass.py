@@ -452,8 +452,33 @@ def test_hdf5_in_one_piece_is_read_natively_unless_runs_are_short(tmp_path, chun
 
 
 def test_tasks_that_load_say_what_they_need_unless_the_user_did(cube):
-    x = da.from_array(cube, chunks=10)
-    passed = Passed(x + x, **{"buffer-bytes": 1})
-    assert list(passed.annotations["memory"].values()) == [2000] * 8
-    own = {"rask": {"io": {"cluster": True, "buffer-bytes": 1}}, "memory": "1 GB"}
-    assert not Passed(x + x, own).annotations.get("memory")
+    x = da.from_array(cube, chunks=(20, 20, (10, 5, 5)))  # blocks of 8, 4 and 4 kB
+    passed = Passed(x + x, **{"buffer-bytes": 8000})
+    assert list(passed.annotations["memory"].values()) == [8000, 8000]  # a block, and a buffer of two
+    assert len(passed.buffers) == 1
+    own = {"rask": {"io": {"cluster": True, "buffer-bytes": 8000}}, "memory": "1 GB"}
+    assert len(Passed(x + x, own).annotations["memory"]) == 1  # the block's is the user's
+
+
+@pytest.mark.parametrize("kind", ["npy", "zarr", "hdf5 chunked"])
+def test_a_plan_that_merges_nothing_leaves_the_graph_as_it_was(cube, tmp_path, kind):
+    """A bound of one block, or chunks of the storage that are the blocks: nothing to gain."""
+    values = np.load(cube.path)
+    io = {"buffer-bytes": 2000 if kind == "npy" else 10**6}
+    source = cube
+    if kind == "zarr":
+        source = zarr.create_array(str(tmp_path / "z"), shape=cube.shape, chunks=(5, 10, 10), dtype="u2")
+        source[...] = values
+    elif kind == "hdf5 chunked":
+        with h5py.File(tmp_path / "x.h5", "w") as f:
+            f.create_dataset("x", data=values, chunks=(10, 5, 10))
+        source = h5py.File(tmp_path / "x.h5", "r")["x"]
+    x = da.from_array(source, chunks=10)
+    passed = same_bytes(x + 1, **io)
+    assert passed.graph == passed.before and not passed.annotations
+    stored = da.store(x, rask.io.raw(tmp_path / "out", "u2", x.shape, 0, "C", "w+"), lock=False, compute=False)
+    passed = Passed(stored, **{"buffer-bytes": 2000})
+    assert passed.graph == passed.before and not passed.annotations
+    limited = Passed(x + 1, **io, concurrency=2)  # but a device that must be spared is
+    assert {v["io"]["concurrency"] for v in limited.annotations["rask"].values()} == {2}
+    assert limited.graph == limited.before and len(limited.annotations["rask"]) == 8

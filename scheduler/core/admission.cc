@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t kLooks = 4096;   //!< at processing tasks of other workers
 constexpr std::size_t kConsumers = 8;  //!< inputs of a finished task that learn of its size
 constexpr std::uint32_t kMostLeeway = 1024;
+constexpr std::size_t kInputs = 16;      //!< of a finished task, looked at for what was fetched
+constexpr std::uint64_t kFading = 16;  //!< results after which a large one is all but forgotten
 //! Results so small that a ten-thousandth of the worker's memory holds one per thread never wait.
 constexpr std::uint64_t kSmallParts = 10'000;
 
@@ -67,9 +69,22 @@ bool device_is_free(const State& state, const Task& task, const Worker& worker) 
   return running < own.io_concurrency;
 }
 
+//! What is let in is worked on unasked: inputs stay, and some are fetched, until a result is there.
+//! Room for results on threads that would still be free, and for what all threads fetch, so that
+//! finishing what was begun never takes more than the budget.
+std::uint64_t room_to_work(const State& state, const Worker& worker) {
+  if (!state.config.memory_learned) return 0;
+  const std::size_t busy = in_play(worker) + 1;
+  const std::size_t held = worker.has_what.size();
+  const std::size_t free = worker.nthreads > busy ? worker.nthreads - busy : 0;
+  const std::uint64_t fetches = std::min<std::size_t>(worker.nthreads, held) * worker.made_of;
+  return std::min(free, held) * worker.made_size + fetches -
+         std::min(fetches, worker.network_bytes);
+}
+
 bool fits(const State& state, const Task& task, const Worker& worker, std::uint64_t budget) {
   return memory_use(state, worker).total() + expected_bytes(state, task) +
-             missing_inputs(state, task, worker) <=
+             missing_inputs(state, task, worker) + room_to_work(state, worker) <=
          budget;
 }
 
@@ -185,11 +200,31 @@ void start(State& state, TaskId id, Worker& worker) {
   assign(state, id, worker);
 }
 
-void learn_size(State& state, const Task& task) {
+namespace {
+
+//! What it takes to make one result from others here.
+void learn_room(const State& state, const Task& task, Worker& worker) {
+  const auto size = static_cast<std::uint64_t>(std::max<std::int64_t>(task.nbytes, 0));
+  worker.made_size = std::max(size, worker.made_size - worker.made_size / kFading);
+  std::uint64_t fetched = 0;
+  std::size_t looks = 0;
+  for (const Edge& edge : task.dependencies) {
+    const Task& input = state.tasks[edge.task];
+    if (++looks > kInputs) break;
+    // Where several hold it, all but one have fetched it.
+    if (input.who_has.size() > 1 && input.on(worker.id)) fetched += state.size_of(input);
+  }
+  worker.made_of = worker.made_of - worker.made_of / kFading + fetched / kFading;
+}
+
+}  // namespace
+
+void learn_size(State& state, const Task& task, Worker& worker) {
   TaskPrefix& prefix = *task.group->prefix;
   const std::int64_t size = std::max<std::int64_t>(task.nbytes, 0);
   prefix.size_average =
       prefix.size_average < 0 ? size : prefix.size_average + (size - prefix.size_average) / 4;
+  if (!task.dependencies.empty()) learn_room(state, task, worker);
   // A result goes when a consumer is done, so for a while both need room.
   std::size_t looks = 0;
   for (const Edge& edge : task.dependencies) {

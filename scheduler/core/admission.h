@@ -38,8 +38,8 @@ bool may_start(const State& state, const Task& task, const Worker& worker);
 //! Gives a task that admission had a say in to the worker.
 void start(State& state, TaskId id, Worker& worker);
 
-//! Another task of its family has been measured.
-void learn_size(State& state, const Task& task);
+//! Another task of its family has been measured, on this worker.
+void learn_size(State& state, const Task& task, Worker& worker);
 
 // ---- bounded tasks that wait (delayed.cc) -------------------------------------------------------
 

@@ -44,7 +44,7 @@ void to_memory(State& state, TaskId id, const TaskFinished& done) {
   TaskGroup& group = *task.group;
   for (const StartStop& span : done.startstops) state.add_duration(group, span);
   state.set_nbytes(task, done.nbytes);
-  learn_size(state, task);
+  learn_size(state, task, state.worker(done.worker));
   leave_processing(state, id);
   durations_known(state, *group.prefix);
 

@@ -64,6 +64,8 @@ struct Worker {
   // ---- admission (see admission.h) ----
   std::vector<TaskId> bounded;     //!< processing tasks whose annotations bound them
   std::uint64_t freed = 0;         //!< bytes of results that have left it, ever
+  std::uint64_t made_size = 0;     //!< of results made from others here, of late: the largest
+  std::uint64_t made_of = 0;       //!< bytes fetched for such a result, of late: the mean
   Leeway leeway;
 
   // ---- from heartbeats ----

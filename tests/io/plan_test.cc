@@ -246,6 +246,26 @@ TEST_CASE("Plans of 6000 random grids partition the blocks into boxes within the
   }
 }
 
+TEST_CASE("A million blocks are planned at once; bench/io says how long it takes") {
+  const Grid grid = grid_of({even_axis(200, 2), even_axis(200, 2), even_axis(200, 2)});
+  REQUIRE(grid.blocks() == 1'000'000);
+  for (const std::uint64_t blocks : {1, 30, 100, 250, 10'000}) {
+    const std::uint64_t bound = blocks * 8;
+    const auto plan = cluster(grid, all(grid), bound);
+    REQUIRE(plan.ok());
+    std::uint64_t largest = 0;
+    for (const Buffer& buffer : plan->buffers) largest = std::max(largest, buffer.bytes);
+    CHECK(largest <= bound);
+    // Runs of 30, 30, 30 and 10 in each row; then rows; then two rows at a time; then slices.
+    const std::uint64_t expected = blocks == 1     ? 1'000'000
+                                   : blocks == 30  ? 40'000
+                                   : blocks == 100 ? 10'000
+                                   : blocks == 250 ? 5'000
+                                                   : 100;
+    CHECK(plan->buffers.size() == expected);
+  }
+}
+
 TEST_CASE("Blocks that share chunks come together, and each chunk is read once") {
   const Grid grid = grid_of({even_axis(20, 5), even_axis(20, 10)});
   const std::vector<Extent> chunk{10, 10};

@@ -491,6 +491,34 @@ TEST_CASE("a load leaves room for what is made of it", "[scheduler][admission]")
   CHECK(waits(w, "load-3"));
 }
 
+TEST_CASE("free threads keep room for what they will make of results held here",
+          "[scheduler][admission]") {
+  World w;
+  const WorkerId bob = w.worker(rask_worker(8));
+  for (const char* key : {"x0", "x1", "x2", "x3", "x4"}) w.scatter(key, {bob}, 50 * MB);
+  w.submit("made", {"x0"});
+  w.finish("made", 100 * MB);
+  w.release({"made"});
+  w.graph({load("a", 100), load("b", 100), load("c", 100), load("d", 100)});
+  CHECK(runs(w, "a"));  // nothing else runs, so one may
+  CHECK(waits(w, "b"));  // 250 held + 2 * 100 + five times what was last made of one
+  w.release({"x1", "x2", "x3", "x4"});
+  CHECK(runs(w, "d"));  // 50 held + 4 * 100 + once that
+
+  // Results that were large long ago are no reason to wait.
+  w.release({"x0"});
+  for (const char* key : {"a", "b", "c", "d"}) w.finish(key, 100 * MB);
+  w.submit("busy");
+  w.graph({load("e", 100)});
+  CHECK(waits(w, "e"));
+  for (int i = 0; i < 40; ++i) {
+    const std::string key = "small-" + std::to_string(i);
+    w.submit(key, {"a"});
+    w.finish(key, 8);
+  }
+  CHECK(runs(w, "e"));
+}
+
 TEST_CASE("waiting that frees nothing gives more and more leeway", "[scheduler][admission]") {
   World w;
   const WorkerId bob = w.worker(rask_worker(4));

@@ -1,7 +1,8 @@
 """What is run, and how large. One `Sizes` for `make bench-io`, one for `--quick`.
 
-Times need the real size: 700³ numbers of two bytes in 125 blocks, behind 200 requests a second.
-Counts are exact at any size, and a traced access takes long, so they use a cube of 140³.
+Times, and counts of plain reads and writes, are of the real size: 700³ numbers of two bytes in 125
+blocks, times behind 200 requests a second. Dask programs are traced access by access, which takes long;
+counts are exact at any size, so theirs use a cube of 140³.
 """
 
 from __future__ import annotations
@@ -9,24 +10,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 EXPERIMENTS = {
+    "planner": "a million blocks, planned",
     "strategies": "every strategy with plain reads and writes: seeks counted and predicted",
     "seeks": "Dask programs with and without the pass: seeks counted and predicted",
     "split": "one array to block files on a throttled device (experiments 1 and 2)",
+    "single": "the same with one thread",
     "formats": "the same from HDF5, NetCDF and zarr (experiment 3)",
     "merge": "block files to one array on a throttled device",
     "fast": "split and merge in memory: what the pass costs where it cannot pay",
 }
-THROTTLED = ("split", "formats", "merge")
+THROTTLED = ("split", "single", "formats", "merge")
 
 
 @dataclass(frozen=True)
 class Sizes:
     cube: int = 700
     block: int = 140
-    count_cube: int = 140
+    plain_cube: int = 700  # plain reads and writes under strace
+    plain_block: int = 140
+    keep_to: tuple[int, ...] = (100, 175)  # edges of their output blocks, as in the seed
+    count_cube: int = 140  # Dask programs under strace
     count_block: int = 28
     ragged: int = 133  # of count_cube, so that the last block is shorter
-    keep_to: tuple[int, ...] = (20, 35)  # of count_block: the seed's 140 to 100 and to 175
+    planned: int = 100  # blocks along each axis of the planner's grid
     budgets: tuple[int, ...] = (1, 4, 5, 10, 25)  # blocks
     merge_budgets: tuple[int, ...] = (1, 5, 25)
     format_depth: int = 280  # of cube: two fifths of the data, for the sake of time
@@ -38,6 +44,7 @@ class Sizes:
 
 
 FULL = Sizes()
-QUICK = Sizes(cube=100, block=20, count_cube=60, count_block=12, ragged=57, keep_to=(10, 15),
+QUICK = Sizes(cube=100, block=20, count_cube=60, count_block=12, ragged=57, plain_cube=60, plain_block=12,
+              keep_to=(10, 15), planned=20,
               budgets=(5, 25), merge_budgets=(25,), format_depth=40, iops=1000, image=256 << 20,
               fast_repeats=2)

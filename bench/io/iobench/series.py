@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -57,20 +58,37 @@ class Bench:
 
     # ---- counting --------------------------------------------------------------------------------------
 
+    def planner(self) -> None:
+        """The plan of a large grid at each bound, as the pass asks for it."""
+        n = self.sizes.planned
+        axes = [(2 * n, list(range(0, 2 * n, 2)), list(range(2, 2 * n + 1, 2)))] * 3
+        blocks = np.arange(n ** 3, dtype="u8").tobytes()
+        for bound in (1, n, n * n):
+            seconds = []
+            for _ in range(3):
+                begin = time.perf_counter()
+                found, counts, _seeks = _graph.io_plan(axes, 2, "C", blocks, bound * 16, [])
+                seconds.append(time.perf_counter() - begin)
+            agrees = np.frombuffer(counts, "u8").tolist() == [bound] * (n ** 3 // bound) and found == blocks
+            self.say({"experiment": "planner", "backend": "bare", "direction": "plan", "strategy": "clustered",
+                      "blocks": bound, "of": n ** 3, "seconds": seconds, "agrees": agrees})
+
     def strategies(self) -> None:
         """Strategies by plain reads and writes under strace, in both directions."""
         sizes = self.sizes
-        shape = (sizes.count_cube,) * 3
+        shape = (sizes.plain_cube,) * 3
         with _folder() as base:
             array, parts = f"{base}/array", f"{base}/parts"
             for blocks in sizes.budgets:
-                bound = blocks * sizes.count_block ** 3 * 2
-                for name, array_seeks, block_seeks, *_ in predicted(shape, sizes.count_block, "C", "all", bound):
+                bound = blocks * sizes.plain_block ** 3 * 2
+                for name, array_seeks, block_seeks, *_ in predicted(shape, sizes.plain_block, "C", "all", bound):
                     if name.startswith("naive") and blocks != sizes.budgets[0]:
                         continue
+                    if name == "clustered" and blocks == 1:
+                        continue  # it is naive blocks, access by access
                     for direction in ("split", "merge"):
                         job = {"strategy": name, "direction": direction, "array": array, "folder": parts,
-                               "shape": shape, "block": sizes.count_block, "bound": bound}
+                               "shape": shape, "block": sizes.plain_block, "bound": bound}
                         self._bare(job, blocks, (array_seeks, block_seeks), array, parts)
             self._keep(base)
 
@@ -98,13 +116,13 @@ class Bench:
                   "array_seeks": seeks.of(array), "block_seeks": seeks.of(parts)})
 
     def _keep(self, base: str) -> None:
-        sizes, shape = self.sizes, (self.sizes.count_cube,) * 3
+        sizes, shape = self.sizes, (self.sizes.plain_cube,) * 3
         parts = f"{base}/in"
-        data.write_blocks(parts, shape, sizes.count_block)
+        data.write_blocks(parts, shape, sizes.plain_block)
         for to in sizes.keep_to:
             for blocks in sizes.budgets:
-                bound = blocks * sizes.count_block ** 3 * 2
-                read, keep, peak, fits, plain = _graph.io_keep(list(shape), [sizes.count_block] * 3, [to] * 3,
+                bound = blocks * sizes.plain_block ** 3 * 2
+                read, keep, peak, fits, plain = _graph.io_keep(list(shape), [sizes.plain_block] * 3, [to] * 3,
                                                                2, bound, "C")
                 for strategy, expected in (("one by one", plain), ("KEEP", keep)):
                     if strategy == "one by one" and blocks != sizes.budgets[0]:
@@ -113,7 +131,7 @@ class Bench:
                     shutil.rmtree(out, ignore_errors=True)
                     os.makedirs(out)
                     job = {"strategy": strategy, "folder": parts, "out": out, "shape": shape, "read": read,
-                           "block": sizes.count_block, "to": to}
+                           "block": sizes.plain_block, "to": to}
                     seeks = _traced(job)
                     self.say({"experiment": "strategies", "backend": "bare", "strategy": strategy, "to": to,
                               "blocks": blocks, "direction": "repartition", "predicted": [expected, 0],
@@ -160,11 +178,15 @@ class Bench:
         sizes, shape = self.sizes, (self.sizes.cube,) * 3
         array = f"{device.folder}/array"
         data.write_array(array, shape)
-        for backend, threads, blocks in [("stock", 1, None), ("stock", 2, None),
-                                         *(("rask/rask", 2, blocks) for blocks in sizes.budgets),
-                                         ("rask/rask", 1, sizes.budgets[-1])]:
-            self._slow(device, "split", backend=backend, threads=threads, shape=shape, array=array,
-                       budgets=[blocks])
+        for backend, blocks in [("stock", None), *(("rask/rask", blocks) for blocks in sizes.budgets)]:
+            self._slow(device, "split", backend=backend, shape=shape, array=array, budgets=[blocks])
+        os.remove(array)
+
+    def single(self, device: Throttled) -> None:
+        shape, array = (self.sizes.cube,) * 3, f"{device.folder}/array"
+        data.write_array(array, shape)
+        for backend, blocks in (("stock", None), ("rask/rask", self.sizes.budgets[-1])):
+            self._slow(device, "single", backend=backend, threads=1, shape=shape, array=array, budgets=[blocks])
         os.remove(array)
 
     def formats(self, device: Throttled) -> None:
@@ -210,11 +232,11 @@ class Bench:
             data.write_array(array, shape)
             common = {"labels": {"experiment": "fast"}, "shape": shape, "array": array, "folder": parts,
                       "sync": False, "repeats": sizes.fast_repeats, "warm": 1}
-            self.cell(**common, backend="stock")
+            self.cell(**{**common, "repeats": 2}, backend="stock")
             self.cell(**common, budgets=[None, *sizes.budgets])
             shutil.rmtree(parts, ignore_errors=True)
             data.write_blocks(parts, shape, sizes.block)
-            self.cell(**common, backend="stock", direction="merge")
+            self.cell(**{**common, "repeats": 2}, backend="stock", direction="merge")
             self.cell(**common, direction="merge", budgets=[None, *sizes.budgets])
 
 

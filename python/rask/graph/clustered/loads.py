@@ -122,9 +122,13 @@ def _plan(work: Work, group: Group, changes: dict) -> None:
     token = tokenize(group.layer, storage.path, storage.offset, group.variant)
     name = f"rask-io-load-{token}"
     at_once = settings.at_once(storage.path)
+    merges = len(numbers) < len(boxes)
     for members in numbers:
         if len(members) == 1:
-            _single(work, group, by_box[boxes[members[0]]], changes)
+            loads = by_box[boxes[members[0]]]
+            if merges or at_once:  # else there is nothing to gain, so nothing is said either
+                _say(work, loads, storage, at_once)
+            _read_natively(work, group, loads, changes)
             continue
         chosen = tuple(boxes[i] for i in members)
         key = name, digest(chosen)
@@ -146,11 +150,16 @@ def _reader(work: Work, storage: Storage, box: Box) -> Storage:
     return work.without_offset(storage)
 
 
-def _single(work: Work, group: Group, loads: list[Load], changes: dict) -> None:
-    """A block that has no neighbour: it says what it needs, and how it is read may change."""
-    how = group.storage
+def _say(work: Work, loads: list[Load], storage: Storage, at_once) -> None:
+    """A block that has no neighbour: its tasks say what they load, and from which device."""
     for load in loads:
-        work.needs(load.call.key, volume(load.box) * how.dtype.itemsize)
+        work.needs(load.call.key, volume(load.box) * storage.dtype.itemsize)
+        work.limit(load.call.key, at_once)
+
+
+def _read_natively(work: Work, group: Group, loads: list[Load], changes: dict) -> None:
+    """The same load in the same task, without its library if that is better."""
+    how = group.storage
     if how.stamp is None or _reader(work, how, loads[0].box).offset is None:
         return  # the array's own indexing is as good
     for load in loads:

@@ -70,6 +70,10 @@ class Work:
                 values[key] = values[like]
         if memory is not None:
             self.by_type.setdefault("memory", {})[key] = memory
+        self.limit(key, at_once)
+
+    def limit(self, key, at_once: tuple[str, int] | None) -> None:
+        """How many tasks like this one may use its device at once on a worker."""
         if at_once is not None:
             rask = self.by_type.setdefault("rask", {})
             limit = {"device": at_once[0], "concurrency": at_once[1]}
