@@ -127,7 +127,7 @@ def test_the_only_holder_of_a_scattered_block_killed(same, tmp_path, names):
         later = parts.map(len, pass_as="list")
         # One call is one graph, and Dask cancels a graph whole if any of its data is lost for good.
         return (ended(sums[0]), ended(later[0]), sums[1].result(), ended(later[1])[0],
-                said(lambda: rask.spliter(blocks, timeout=10)))
+                said(lambda: rask.spliter(blocks, timeout=60)))
 
     def ended(future):
         name, text = said(future.result)

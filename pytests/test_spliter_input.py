@@ -128,6 +128,7 @@ def test_blocks_still_computed_are_waited_for_or_time_out(same, tmp_path):
         gate = Gate(tmp_path, next(names))
         slow = client.submit(gate, 5, key="slow")
         blocks = [client.submit(inc, 1), slow]
+        blocks[0].result()
         late = said(lambda: rask.spliter(blocks, timeout=0.2))
         until(gate.started)
         gate.open_file.touch()

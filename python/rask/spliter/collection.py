@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
+from operator import attrgetter
 from typing import Any
 
 from distributed import Future, default_client
@@ -48,8 +49,7 @@ class Source:
         return None if dtype is None or dtype.hasobject else dtype.itemsize
 
     def known(self) -> bool:
-        return self.chunks is not None and not any(
-            math.isnan(length) for axis in self.chunks for length in axis)
+        return self.chunks is not None and not any(any(map(math.isnan, axis)) for axis in self.chunks)
 
     def names(self, numbers: list[int]) -> str | list[Any]:
         """Keys of these blocks; their common name where the rest of a key is the block's place."""
@@ -65,17 +65,18 @@ def read(x: Any, client: Any = None) -> Source:
     else:
         keys, held = _array(x) if kind == "array" else _keys(x, kind)
         blocks = _persisted(keys, held, kind)
-        # An array may also be made of any futures, whose keys then say nothing of their places.
-        if kind == "array" and [block.key for block in blocks] == keys:
-            name = x.name
         shape = x.numblocks if kind == "array" else (len(blocks),)
         chunks = x.chunks if kind == "array" else None
     client = client or (blocks[0].client if blocks else default_client())
     if not blocks:
         raise SpliterError(f"nothing to split: the {kind} has no blocks")
-    if len({block.key for block in blocks}) != len(blocks):
+    found = [block.key for block in blocks]
+    # An array may also be made of any futures, whose keys then say nothing of their places.
+    if kind == "array" and found == keys:
+        name = x.name
+    elif len(set(found)) != len(found):
         raise SpliterError("a block occurs twice; each block may be in one partition only")
-    if any(block.client is not client for block in blocks):
+    if any(other is not client for other in set(map(attrgetter("client"), blocks))):
         raise SpliterError("the blocks belong to different clients; gather them under one")
     if client.asynchronous:
         raise TypeError("spliter needs a synchronous client; this one is asynchronous")
@@ -125,8 +126,8 @@ def _keys(x: Any, kind: str) -> tuple[list[Any], dict[Any, Any]]:
 
 
 def _persisted(keys: list[Any], held: Mapping[Any, Any], kind: str) -> list[Future]:
-    blocks = [held.get(key) for key in keys]
-    if any(not isinstance(block, Future) for block in blocks):
+    blocks = list(map(held.get, keys))
+    if not all(issubclass(kind_of, Future) for kind_of in set(map(type, blocks))):
         raise _unpersisted(kind)
     return blocks
 

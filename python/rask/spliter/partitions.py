@@ -366,9 +366,11 @@ def block_bytes(source: Source) -> list[int]:
     if source.itemsize is None or not source.known():
         return states.sizes_of(source.client, [block.key for block in source.blocks])
     assert source.chunks is not None
-    weights = [source.itemsize]
+    whole = [int(axis[0]) for axis in source.chunks if len(axis) == 1]
+    weights = [math.prod(whole, start=source.itemsize)]
     for axis in source.chunks:
-        weights = [weight * int(length) for weight in weights for length in axis]
+        if len(axis) != 1:
+            weights = [weight * int(length) for weight in weights for length in axis]
     return weights
 
 

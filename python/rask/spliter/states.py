@@ -68,7 +68,7 @@ def await_blocks(blocks: list[Future], timeout: float | None) -> None:
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     now = [block.status for block in blocks]
-    while "pending" in now or "lost" in now:
+    while not {"pending", "lost"}.isdisjoint(now):
         waiting = [block for block, status in zip(blocks, now) if status in ("pending", "lost")]
         try:
             wait(waiting, timeout=None if deadline is None else max(1e-3, deadline - time.monotonic()))
@@ -122,14 +122,9 @@ def locate(client: Any, blocks: list[Future],
 def _known(keys: list[Any], answer: dict[Any, Any],
            workers: dict[str, WorkerView]) -> list[tuple[str, ...]]:
     """Holders of each key among the workers. Blocks are many and sets of holders few."""
-    seen: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
-    found = []
-    for key in keys:
-        held = tuple(answer.get(key, ()))
-        if held not in seen:
-            seen[held] = tuple(worker for worker in held if worker in workers)
-        found.append(seen[held])
-    return found
+    held = [tuple(answer.get(key, ())) for key in keys]
+    known = {some: tuple(worker for worker in some if worker in workers) for some in set(held)}
+    return [known[some] for some in held]
 
 
 def sizes_of(client: Any, keys: list[Any]) -> list[int]:
