@@ -169,3 +169,40 @@ def test_transfers_leave_memory_flat(rask_cluster, rask_client):
         move(i)
     # The scheduler lets go of a value before its workers hear of it.
     until(lambda: most() - before < 60_000_000, f"less than {before / 1e6:.0f} + 60 MB resident")
+
+
+LAYOUTS = {
+    "C": lambda i: np.arange(12.0).reshape(3, 4) + i, "F": lambda i: np.asfortranarray(np.eye(3) * i),
+    "scalar": lambda i: np.array(i), "empty": lambda i: np.empty((0, 3)),
+    "read only": lambda i: np.broadcast_to(np.float32(i), (4, 2)),
+    "of ones": lambda i: np.full((1, 1, 5), i, dtype="u2"), "big end first": lambda i: np.array([i], ">i4"),
+    "bools": lambda i: np.array([i % 2 == 0] * 9), "records": lambda i: np.array([(i, 2.0)], "i4,f8"),
+    "times": lambda i: np.array([i], "M8[s]"), "complex": lambda i: np.array([i + 1j]),
+    "a part": lambda i: np.arange(40)[i::4], "objects": lambda i: np.array([i, "x"], dtype=object),
+}
+
+
+def laid_out(name: str, i: int) -> np.ndarray:
+    array = LAYOUTS[name](i)
+    if name == "C" and i == 3:
+        array.flags.writeable = False
+    return array
+
+
+def seen(array: np.ndarray) -> tuple:
+    return (array.dtype.str, array.shape, array.strides, array.flags.writeable,
+            array.flags.f_contiguous, repr(array.tolist()))
+
+
+def test_arrays_of_every_kind_arrive_as_they_were_made(same):
+    """Four of each: what a worker remembers of one kind of array must fit the next."""
+    def prog(client):
+        source, target = addresses(client)
+        calls = [(name, i) for i in range(4) for name in LAYOUTS]
+        made = [client.submit(laid_out, *call, workers=[source]) for call in calls]
+        moved = [client.submit(seen, array, workers=[target]) for array in made]
+        return list(map(seen, client.gather(made))), client.gather(moved)
+
+    here, there = same(prog)
+    assert [text for *_, text in here] == [text for *_, text in there] == [
+        repr(LAYOUTS[name](i).tolist()) for i in range(4) for name in LAYOUTS]

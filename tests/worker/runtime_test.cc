@@ -83,7 +83,7 @@ class FakeWorker {
   }
 
   void pack() {
-    while (std::optional<PackRequest> request = runtime.next_pack()) {
+    while (std::optional<PackRequest> request = runtime.next_pack([] { return false; })) {
       if (request->kind != PackRequest::Kind::pack) continue;
       runtime.packed(request->id, protocol::str_payload(key_text(request->key)), "");
     }

@@ -30,6 +30,10 @@ class DropQueue : public std::enable_shared_from_this<DropQueue> {
   protocol::Slice export_buffer(PyObject* object);
 
   void drain();
+  bool empty() const {
+    const std::scoped_lock lock(mutex_);
+    return entries_.empty();
+  }
   void close();
   //! Like close(), in a forked child, where the lock may be held by a thread that does not exist.
   void abandon() { closed_ = true; }
@@ -41,7 +45,7 @@ class DropQueue : public std::enable_shared_from_this<DropQueue> {
   };
   void push(Entry entry);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<Entry> entries_;
   std::function<void()> wake_;
   std::atomic<bool> closed_ = false;

@@ -153,7 +153,8 @@ class PyRuntime {
   //! (kind, value id, key, is live, live object or payload, is actor); () after a wake-up for drops;
   //! None when the worker closes.
   nb::object next_pack() {
-    std::optional<PackRequest> request = without_gil(&Runtime::next_pack);
+    std::optional<PackRequest> request =
+        without_gil(&Runtime::next_pack, [drops = drops_.get()] { return !drops->empty(); });
     drops_->drain();
     if (!request) return nb::none();
     if (request->kind == PackRequest::Kind::none) return nb::tuple();

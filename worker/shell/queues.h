@@ -3,6 +3,7 @@
 //! Each is a list under a lock of its own. The loop thread only ever pushes; it never waits here.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -44,6 +45,13 @@ class WaitQueue {
     T item = std::move(items_.front());
     items_.pop_front();
     return item;
+  }
+
+  //! Waits for an item or the end, so long at most; interrupts until then are this one's.
+  void linger(std::chrono::milliseconds most) {
+    std::unique_lock lock(mutex_);
+    ready_.wait_for(lock, most, [this] { return !items_.empty() || closed_; });
+    interrupts_ = 0;
   }
 
   bool empty() const {

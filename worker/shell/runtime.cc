@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include <chrono>
 #include <utility>
 
 #include "worker/shell/loop_thread.h"
@@ -17,6 +18,7 @@ using protocol::Status;
 namespace {
 
 constexpr std::uint64_t kKeepPackedBelow = 1u << 20;
+constexpr std::chrono::milliseconds kDropPatience{10};
 
 std::uint64_t frame_bytes(const protocol::Payload& payload) {
   std::uint64_t bytes = 0;
@@ -184,9 +186,15 @@ void Runtime::set_live_if_room(ValueId value, LiveRef live, bool keep_packed) {
 
 // ---- pack thread ----------------------------------------------------------------------------------
 
-std::optional<PackRequest> Runtime::next_pack() {
+std::optional<PackRequest> Runtime::next_pack(const std::function<bool()>& has_drops) {
   auto request = home_->packs.pop();
-  if (!request) return home_->packs.closed() ? std::nullopt : std::optional(PackRequest{});
+  while (!request && !home_->packs.closed()) {
+    // Executors drop between jobs what is dead; to ask for the GIL at once only takes it from them.
+    home_->packs.linger(kDropPatience);
+    if (has_drops()) return PackRequest{};
+    request = home_->packs.pop();
+  }
+  if (!request) return std::nullopt;
   if (request->kind == PackRequest::Kind::describe) {
     const Held* held = nullptr;
     Input input{request->key, request->id, request->value, nullptr, request->actor};

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,7 +76,8 @@ class Runtime {
 
   // ---- pack thread ------------------------------------------------------------------------------
   //! Waits for something to do. None: the worker closes.
-  std::optional<PackRequest> next_pack();
+  //! After wake_pack it returns a little later, if then there still `has_drops`.
+  std::optional<PackRequest> next_pack(const std::function<bool()>& has_drops);
   //! Makes next_pack return, so that its thread can drop references.
   void wake_pack();
   //! `failure`: the value cannot be pickled, and `bytes` tell its readers so.

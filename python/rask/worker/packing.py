@@ -42,6 +42,7 @@ WHOLE_BELOW = 1 << 30
 
 _PICKLE_HEADER = _worker.PICKLE_HEADER
 _types: dict[type, _worker.TypeInfo] = {}
+_array_headers: dict[tuple, bytes] = {}
 
 
 def describe_type(kind: type) -> _worker.TypeInfo:
@@ -62,7 +63,27 @@ def pack_if_cheap(value):
         return pickle.dumps(value, 5)
     if kind in CONTAINER_TYPES:
         return pickle.dumps(value, 5) if is_small(value, EAGER_ITEMS) >= 0 else None
-    return pack(value)[0] if exports_buffer(value) else None
+    if not exports_buffer(value):
+        return None
+    return pack(value)[0] if kind in SHORT_TYPES else pack_array(value)
+
+
+def pack_array(array) -> tuple:
+    """`pack` of a plain NumPy array. Stock's header says what kind of array it is, not what is in it,
+    and to make one takes longer than many a task: it is made once per kind."""
+    dtype = array.dtype
+    if dtype.kind not in "biuf" or dtype.itemsize > 8 or not 0 < array.nbytes < WHOLE_BELOW:
+        return pack(array)[0]
+    if 0 in array.strides or dask.config.get("distributed.comm.compression"):
+        return pack(array)[0]
+    kind = dtype, array.shape, array.strides, array.flags.writeable
+    header = _array_headers.get(kind)
+    if header is not None:
+        return SERIALIZED, header, [array.ravel(order="K").data]
+    payload = pack(array)[0]
+    if len(_array_headers) < 1_000 and len(payload[2]) == 1:
+        _array_headers[kind] = payload[1]
+    return payload
 
 
 def is_small(value, left: int) -> int:
