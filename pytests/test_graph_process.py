@@ -136,6 +136,18 @@ MAPS = {
     "bound method": lambda: mapped([1, 2, 3].__getitem__, [0, 1]),
     "a class": lambda: mapped(Point, [1, 2]),
     "futures": lambda: mapped(inc, [Future("a"), Future("b"), 5]),
+    "a column of futures": lambda: mapped(inc, [Future(("x", i, 0)) for i in range(5000)]),
+    "futures beside values": lambda: mapped(max, list(range(9)), [Future(f"x{i % 4}") for i in range(9)],
+                                            ["s", b"t", None] * 3, [Future("y")] * 9),
+    "a future twice": lambda: mapped(max, [Future("a"), Future("b")], [Future("a"), Future("a")],
+                                     kwargs={"default": 3}),
+    "futures and arrays": lambda: mapped(np.add, [np.arange(i * 100) for i in range(5)],
+                                         [Future(("x", i)) for i in range(5)]),
+    "futures and large repeats": lambda: mapped(max, [Future("a"), Future("b")] * 3,
+                                                [b"x" * 2000] * 3 + [b"y" * 2000] * 3),
+    "futures and functions": lambda: mapped(map, [lambda x: x, inc], [Future("a"), Future("b")]),
+    "futures with odd keys": lambda: mapped(inc, [Future(b"a"), Future(2.5), Future(("b", ("c", -1)))]),
+    "futures of its own": lambda: mapped(inc, [Future("f-1"), Future("b")]),
     "nested futures": lambda: mapped(sum, [[Future("a"), 1], [2, {"k": Future(("b", 1))}]]),
     "equal keys": lambda: mapped(inc, [1, 1, 2], keys=["a", "a", "b"]),
     "tuple keys": lambda: mapped(inc, [1, 2, 3], keys=[("a", 1), ("a", 2.5), ("b", ("c", -1))]),
@@ -153,7 +165,8 @@ def test_a_map_is_what_stock_makes_of_it(process, stock, name):
 
 
 def test_spliced_pickles_satisfy_both_unpicklers(process):
-    for name in ("three columns", "five columns", "strings", "large repeats", "kwargs"):
+    for name in ("three columns", "five columns", "strings", "large repeats", "kwargs",
+                 "futures beside values", "futures and arrays"):
         expr, wanted = MAPS[name]()
         answer = process.submit(expr, wanted, order=False)
         for record in answer.records.values():

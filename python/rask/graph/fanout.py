@@ -1,9 +1,9 @@
 """client.map without building a Task per element: the columnar form of the template path.
 
-A _MapExpr is a function, columns of arguments and a list of keys. If no argument is or holds a
-Future or node, every task is `f(*row)` with no dependencies: its own bytes are the pickled row and
-the key, and all tasks share one tail. An argument that is the same object in every row goes into
-the tail, too. The graph cannot fail as a whole once it is open, so slices take effect at once.
+A _MapExpr is a function, columns of arguments and a list of keys. If no argument holds a Future or
+node, every task is `f(*row)`: its own bytes are the pickled row and the key, and all tasks share one
+tail. An argument that is the same object in every row goes into the tail, too. Columns of Futures are
+dependencies; without any the graph cannot fail as a whole once it is open, and slices take effect at once.
 
 Answers to: distributed.client._MapExpr._layer.
 """
@@ -13,11 +13,11 @@ from __future__ import annotations
 import pickle
 from array import array
 from itertools import repeat
-from operator import is_
+from operator import add, is_
 
 from dask._task_spec import GraphNode, Task, parse_input
 from dask.sizeof import sizeof
-from distributed.client import _MapExpr
+from distributed.client import Future, _MapExpr
 
 from rask.graph import opcodes
 from rask.graph.annotations import AnnotationSets
@@ -25,6 +25,7 @@ from rask.graph.emit import NONE, SLICE_RECORDS, Emitter
 from rask.graph.opcodes import PROTO, Unspliceable
 from rask.graph.pack import Packer
 from rask.graph.template import (
+    ALIAS,
     ATOMS,
     LARGE_BYTES,
     LATE,
@@ -52,10 +53,22 @@ def emitted(expr, wanted: tuple, everywhere: dict | None, emitter: Emitter) -> b
         return False
     if not distinct.issuperset(wanted):
         return False
-    if not all(map(_free_of_nodes, columns)) or not _small_kwargs(expr.kwargs):
+    columns = [c[: len(keys)] for c in columns]
+    if not all(map(_is_fit, columns)) or not _small_kwargs(expr.kwargs):
         return False
-    _Fanout(expr, keys, [c[: len(keys)] for c in columns], emitter).emit(everywhere)
+    fanout = _Fanout(expr, keys, columns, emitter)
+    if not fanout.fits(distinct):
+        return False
+    fanout.emit(everywhere)
     return True
+
+
+def _is_fit(column: list) -> bool:
+    return _are_futures(column) or _free_of_nodes(column)
+
+
+def _are_futures(column: list) -> bool:
+    return set(map(type, column)) == {Future}
 
 
 def _free_of_nodes(column: list) -> bool:
@@ -84,30 +97,64 @@ class _Fanout:
         self._joint: list[list] = []  # columns pickled together, row by row
         self._late: list[list] = []  # columns whose large values repeat: one blob per value
         self._large: dict[int, tuple[bytes, list[int]]] = {}
+        self._refs: list[list] = []  # keys of columns of futures
+        self._kinds = [self._kind(column) for column in columns]
+        outside = dict.fromkeys(key for column in self._refs for key in column)
+        self._outside = {key: len(keys) + i for i, key in enumerate(outside)}
+
+    def fits(self, keys: set) -> bool:
+        """Whether its futures are those of other graphs, and lie on the stack where task_tail looks."""
+        if not self._refs:
+            return True
+        try:
+            opcodes.keys(list(self._outside))
+        except Unspliceable:
+            return False
+        return not self._late and keys.isdisjoint(self._outside)
 
     def emit(self, everywhere: dict | None) -> None:
         sets = AnnotationSets(None, everywhere)
         annotations = b"" if sets.empty else array("I", map(sets.number, self._keys))
-        kinds = [self._kind(column) for column in self._columns]
         kwargs = opcodes.embedded(self._kwargs) if self._kwargs else b"}"
-        tail = task_tail(opcodes.embedded(self._function), kinds, kwargs)
+        tail = task_tail(opcodes.embedded(self._function), self._kinds, kwargs)
         emitter = self._emitter
-        emitter.open(append=True, tasks=len(self._keys))
+        emitter.open(append=not self._refs, tasks=len(self._keys))
+        if self._refs:
+            emitter.keys(self._keys)
+            emitter.keys(list(self._outside), outside=True)
         emitter.annotations(sets.take())
         number = emitter.blob(tail)
         simple = not self._late and all(map(_is_short, self._joint))
         for at in range(0, len(self._keys), SLICE_RECORDS):
             end = min(at + SLICE_RECORDS, len(self._keys))
-            emitter.keys(self._keys[at:end])
+            if not self._refs:
+                emitter.keys(self._keys[at:end])
             part = annotations[at:end]
             if simple:
-                emitter.records(self._simple_rows(at, end), number, annotations=part)
+                emitter.records(self._simple_rows(at, end), number, self._dependencies(at, end),
+                                annotations=part)  # fmt: skip
             else:
                 self._emit_rows(at, end, number, part)
         emitter.commit()
 
+    def _dependencies(self, at: int, end: int) -> tuple | None:
+        """Where each task's dependencies end, and their numbers."""
+        if not self._refs:
+            return None
+        ends, numbers = array("I", [0]), array("I")
+        for row in zip(*(column[at:end] for column in self._refs)):
+            numbers.extend(self._numbers(row))
+            ends.append(len(numbers))
+        return ends, numbers
+
+    def _numbers(self, row: tuple) -> list[int]:
+        return [self._outside[key] for key in (row if len(row) == 1 else dict.fromkeys(row))]
+
     def _kind(self, column: list):
         """The kind of an argument for task_tail; files its column under how it is pickled."""
+        if _are_futures(column):
+            self._refs.append([future.key for future in column])
+            return ALIAS
         first = column[0]
         if type(first) is bytes and len(first) >= LARGE_BYTES:
             self._late.append(column)
@@ -127,6 +174,8 @@ class _Fanout:
     def _simple_rows(self, at: int, end: int) -> list[bytes]:
         """Own bytes of rows of short atoms. Protocol 3 has no frames that would have to go."""
         keys = opcodes.keys(self._keys[at:end])
+        for column in reversed(self._refs):
+            keys = list(map(add, opcodes.keys(column[at:end]), keys))
         dumps = pickle.dumps
         joint = [column[at:end] for column in self._joint]
         if not joint:
@@ -142,16 +191,17 @@ class _Fanout:
     def _emit_rows(self, at: int, end: int, tail: int, annotations) -> None:
         emitter = self._emitter
         for i in range(at, end):
-            key = self._keys[i]
+            key, refs = self._keys[i], tuple(column[i] for column in self._refs)
             try:
                 buffers: list[int] = []
-                own, own_tail = self._row(i, buffers) + opcodes.key(key), tail
+                late = b"".join(map(opcodes.key, refs))
+                own, own_tail = self._row(i, buffers) + late + opcodes.key(key), tail
             except Unspliceable:
-                row = [column[i] for column in self._columns]
+                row = [parse_input(column[i]) for column in self._columns]
                 node = Task(key, self._function, *row, **self._kwargs)
                 own, own_tail, buffers = self._packer.spec(node, None)
             annotation = annotations[i - at] if annotations else NONE
-            emitter.record(own, own_tail, (), buffers, 0, annotation, i)
+            emitter.record(own, own_tail, self._numbers(refs), buffers, 0, annotation, i)
         emitter.flush()
 
     def _row(self, i: int, buffers: list[int]) -> bytes:
