@@ -93,6 +93,8 @@ class GraphProcess:
         self.hello, _ = self.read()
         self._next = 0
         self.sent: dict = {}
+        self.homes = lambda key: NONE  # number of the worker that holds a key of another graph
+        self.asked: list[list] = []
 
     def close(self) -> None:
         self.sock.close()
@@ -112,7 +114,7 @@ class GraphProcess:
 
     # ---- sending ------------------------------------------------------------------------------
 
-    def post(self, expr, wanted, annotations=None, order=True, expr_ser=None) -> int:
+    def post(self, expr, wanted, annotations=None, order=True, expr_ser=None, settings=None) -> int:
         self._next += 1
         if expr_ser is None:
             expr_ser = Serialized(*serialize(to_serialize(expr), on_error="raise"))
@@ -121,6 +123,7 @@ class GraphProcess:
         frames = frames_of(message)
         header = msgpack.unpackb(frames[0], strict_map_key=False)
         header["keys"] = len(frames)
+        header["settings"] = settings
         frames.append(msgpack.packb(list(wanted)))
         self.send(header, frames[1:])
         return self._next
@@ -206,6 +209,10 @@ class GraphProcess:
             answer.barriers.extend(header["barriers"])
         elif op == "records":
             self._records(answer, header, frames)
+        elif op == "homes":
+            self.asked.append(msgpack.unpackb(frames[1], use_list=False, strict_map_key=False))
+            held = array("I", map(self.homes, self.asked[-1]))
+            self.send({"op": "homes", "id": header["id"]}, [held.tobytes()])
         elif op == "error":
             answer.error = header
             return True
@@ -244,5 +251,6 @@ class GraphProcess:
             )
         assert at == len(frames[2])
 
-    def submit(self, expr, wanted, annotations=None, order=True, expr_ser=None) -> Answer:
-        return self.answer(self.post(expr, wanted, annotations, order, expr_ser))
+    def submit(self, expr, wanted, annotations=None, order=True, expr_ser=None,
+               settings=None) -> Answer:
+        return self.answer(self.post(expr, wanted, annotations, order, expr_ser, settings))

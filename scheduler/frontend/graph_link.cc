@@ -72,6 +72,7 @@ class GraphLink::Impl final : public GraphChild::Owner, public std::enable_share
   Status answer(ChildId id, GraphSubmission& submission, std::string_view op,
                 const protocol::Message& message);
   Status hear_hello(ChildId id, Value header);
+  Status tell_homes(ChildId id, GraphSubmission& submission, const protocol::Message& message);
   Status map_memfds(GraphChild& child, Frames& frames);
   void finish(ChildId id);
   void refuse_all(const std::string& why);
@@ -291,6 +292,7 @@ Status GraphLink::Impl::handle(ChildId id, const protocol::Message& message) {
   if (submission == nullptr || !told || *told != submission->id.value) {
     return protocol::Error{protocol::Fault::bad_type, "an answer to nothing that was asked"};
   }
+  if (*op == "homes") return tell_homes(id, *submission, message);
   if (!submission->dropped) return answer(id, *submission, *op, message);
   if (*op == "commit" || *op == "error") finish(id);
   return protocol::Done{};
@@ -309,6 +311,24 @@ Status GraphLink::Impl::hear_hello(ChildId id, Value header) {
   for (const ImportRequest& request : imports_) child.process->send(request.message(), {});
   sink_->on_hello(versions.raw());
   dispatch();
+  return protocol::Done{};
+}
+
+//! The child waits for this answer, so a dropped submission gets one too: that nobody holds anything.
+Status GraphLink::Impl::tell_homes(ChildId id, GraphSubmission& submission,
+                                   const protocol::Message& message) {
+  Frames frames = message.frames();
+  GraphChild& process = *children_.at(id).process;
+  if (auto mapped = map_memfds(process, frames); !mapped) return mapped;
+  if (submission.asked || submission.opened || frames.size() != 2) {
+    return protocol::Error{protocol::Fault::bad_type, "homes"};
+  }
+  submission.asked = true;
+  auto keys = submission.decoder->asked(frames[1].view());
+  if (!keys) return keys.error();
+  std::vector<std::uint32_t> homes;
+  if (!submission.dropped) homes = sink_->on_homes(submission.id, *keys);
+  process.send(homes_answer(submission.id, homes), {});
   return protocol::Done{};
 }
 

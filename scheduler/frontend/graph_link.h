@@ -53,6 +53,9 @@ class GraphLink {
     virtual ~Sink() = default;
     //! A child is up. `versions`: msgpack map, as distributed.versions.get_versions().
     virtual void on_hello(ByteView versions) = 0;
+    static constexpr std::uint32_t kNoHome = 0xffffffff;
+    //! For each key the number of a worker that holds it, or kNoHome. Keys are borrowed.
+    virtual std::vector<std::uint32_t> on_homes(SubmissionId id, std::span<const KeyView> keys) = 0;
     //! `append`: the graph cannot fail as a whole any more; `tasks`: their number, if known.
     virtual void on_open(SubmissionId id, bool append, std::optional<std::uint64_t> tasks) = 0;
     //! Keys in canonical form, numbered from 0 in order of arrival. Borrowed for the call.

@@ -145,6 +145,17 @@ protocol::OutMessage drop_request(SubmissionId id) {
   return writer.finish();
 }
 
+protocol::OutMessage homes_answer(SubmissionId id, std::span<const std::uint32_t> homes) {
+  MessageWriter writer;
+  writer.map(2);
+  writer.field("op");
+  writer.literal("homes");
+  writer.field("id");
+  writer.uinteger(id.value);
+  writer.attach(Slice::copy_of({reinterpret_cast<const char*>(homes.data()), homes.size_bytes()}));
+  return writer.finish();
+}
+
 protocol::OutMessage ImportRequest::message() const {
   MessageWriter writer;
   writer.map(2);

@@ -1,6 +1,8 @@
 //! Writes the messages that go to a graph process. See README.md for the format.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,9 @@ struct GraphRequest {
 GraphRequest graph_request(GraphSubmission& submission);
 
 protocol::OutMessage drop_request(SubmissionId id);
+
+//! The answer to `homes`: a worker's number per key asked for.
+protocol::OutMessage homes_answer(SubmissionId id, std::span<const std::uint32_t> homes);
 
 //! A file to import, or (`op` "path") a directory to look for modules in.
 struct ImportRequest {

@@ -64,6 +64,14 @@ bool all_below_or_none(const Column<std::uint32_t>& numbers, std::uint64_t limit
 
 Result<std::span<const KeyView>> GraphDecoder::keys(ByteView packed, bool outside) {
   if (!outside && outside_ > 0) return broken("keys of the graph after outside keys");
+  auto read = asked(packed);
+  if (!read) return read;
+  (outside ? outside_ : inside_) += views_.size();
+  if (keys_total() > kKeysMax) return broken("too many keys");
+  return read;
+}
+
+Result<std::span<const KeyView>> GraphDecoder::asked(ByteView packed) {
   if (auto parsed = packed_.parse(packed); !parsed) return parsed.error();
   const Value root = packed_.root();
   if (!root.is_array()) return broken("keys that are not an array");
@@ -81,8 +89,6 @@ Result<std::span<const KeyView>> GraphDecoder::keys(ByteView packed, bool outsid
     if (!spelled) return spelled.error();
     views_.push_back(spelled_.emplace_back(std::move(*spelled)).view());
   }
-  (outside ? outside_ : inside_) += views_.size();
-  if (keys_total() > kKeysMax) return broken("too many keys");
   return std::span<const KeyView>(views_);
 }
 

@@ -31,6 +31,8 @@ class GraphDecoder {
 
   //! Keys of one message in canonical form; valid until the next call and as long as `packed`.
   protocol::Result<std::span<const KeyView>> keys(ByteView packed, bool outside);
+  //! Keys that the child asks about; they are not numbered. Valid as those of `keys`.
+  protocol::Result<std::span<const KeyView>> asked(ByteView packed);
   //! `frames`: those after frame 0. `refs`: the header's field, if any.
   protocol::Status blobs(std::span<const protocol::Slice> frames, protocol::Value refs);
   protocol::Status annotations(protocol::Value sets);

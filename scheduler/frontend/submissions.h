@@ -31,6 +31,7 @@ struct GraphSubmission {
   std::string settings;  //!< msgpack map; empty: none
   GraphWorkers workers;
   std::unique_ptr<GraphDecoder> decoder;  //!< once sent to a child
+  bool asked = false;  //!< where its blocks are; a graph asks once
   bool opened = false;
   bool dropped = false;
 };

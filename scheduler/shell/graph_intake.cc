@@ -109,6 +109,22 @@ void GraphIntake::on_hello(ByteView versions) {
   hello_.complete(true);
 }
 
+std::vector<std::uint32_t> GraphIntake::on_homes(SubmissionId, std::span<const KeyView> keys) {
+  std::vector<std::uint32_t> homes;
+  homes.reserve(keys.size());
+  for (const KeyView key : keys) {
+    homes.push_back(kNoHome);
+    const auto id = server_.core.find(key);
+    if (!id) continue;
+    for (const Replica& replica : server_.core.task(*id).who_has) {
+      if (!server_.core.worker(replica.worker).running()) continue;
+      // The lowest number, so that blocks with copies on the same workers get the same home.
+      homes.back() = std::min(homes.back(), replica.worker.value);
+    }
+  }
+  return homes;
+}
+
 void GraphIntake::on_open(SubmissionId id, bool append, std::optional<std::uint64_t>) {
   Submission* submission = find(id);
   if (submission == nullptr) return;

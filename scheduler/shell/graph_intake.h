@@ -54,6 +54,7 @@ class GraphIntake final : public GraphLink::Sink {
 
   // ---- GraphLink::Sink --------------------------------------------------------------------------
   void on_hello(ByteView versions) override;
+  std::vector<std::uint32_t> on_homes(SubmissionId id, std::span<const KeyView> keys) override;
   void on_open(SubmissionId id, bool append, std::optional<std::uint64_t> tasks) override;
   void on_keys(SubmissionId id, std::span<const KeyView> keys, bool outside) override;
   void on_records(SubmissionId id, std::vector<GraphTask> tasks) override;

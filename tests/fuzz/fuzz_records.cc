@@ -24,6 +24,8 @@ void hear(GraphDecoder& decoder, const protocol::Message& message) {
   if (op == "keys" && !rest.empty()) {
     const auto keys = decoder.keys(rest[0].view(), header.find("outside").as_bool().value_or(false));
     if (keys.ok()) keys_told += keys->size();
+  } else if (op == "homes" && !rest.empty()) {
+    (void)decoder.asked(rest[0].view()).ok();
   } else if (op == "blobs") {
     (void)decoder.blobs(rest, header.find("refs")).ok();
   } else if (op == "annotations") {

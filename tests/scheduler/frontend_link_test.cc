@@ -2,11 +2,14 @@
 //!
 //! Needs the Python that CMake found (RASK_TEST_PYTHON in the environment); without it the tests of
 //! the real graph process are skipped with a warning.
+#include <unistd.h>
 #include <uv.h>
 
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -49,6 +52,7 @@ class World final : public GraphLink::Sink {
   GraphLink& link() { return *link_; }
   std::map<std::uint32_t, Heard> heard;
   std::vector<std::string> log;
+  std::vector<Key> asked;
   int hellos = 0;
 
   //! Runs the loop until `done`; false when 60 s have passed.
@@ -92,6 +96,10 @@ class World final : public GraphLink::Sink {
   }
 
   void on_hello(ByteView) override { ++hellos; }
+  std::vector<std::uint32_t> on_homes(SubmissionId, std::span<const KeyView> keys) override {
+    for (KeyView key : keys) asked.push_back(Key{std::string(key.bytes)});
+    return std::vector<std::uint32_t>(keys.size(), 7);
+  }
   void on_open(SubmissionId id, bool, std::optional<std::uint64_t>) override {
     heard[id.value].opened = true;
   }
@@ -275,6 +283,53 @@ TEST_CASE("a child that sends garbage is ended and its submission errs", "[front
   lie.nil();
   const std::string garbage = "\\377\\377\\377\\377\\377\\377\\377\\377\\377\\377";
   for (const std::string& words : {octal(lie.finish()), garbage}) {
+    World world(shell_script("printf '" + hello() + "' >&3; head -c 1 <&3 >/dev/null; printf '" +
+                             words + "' >&3; sleep 1000"));
+    world.submit(1, 1, kProto + kGraph);
+    REQUIRE(world.run_until_ended(1));
+    CHECK(world.heard[1].error.find("died") != std::string::npos);
+  }
+}
+
+namespace {
+
+std::string homes_question(std::uint32_t id, std::string_view keys) {
+  protocol::MessageWriter question;
+  question.map(2);
+  question.field("op");
+  question.str("homes");
+  question.field("id");
+  question.uinteger(id);
+  question.attach(Slice::copy_of(keys));
+  return octal(question.finish());
+}
+
+}  // namespace
+
+TEST_CASE("a child that asks where blocks are is answered once", "[frontend]") {
+  const std::string asks = homes_question(1, "\x92\xa1x\xa1y");
+  // It copies everything it is told to a file, so that the answer can be looked at.
+  const std::string heard = "/tmp/rask-homes-" + std::to_string(getpid());
+  World world(shell_script("printf '" + hello() + "' >&3; head -c 1 <&3 >/dev/null; printf '" + asks +
+                           "' >&3; cat <&3 >" + heard));
+  world.submit(1, 1, kProto + kGraph);
+  std::string told;
+  REQUIRE(world.run_until([&] {
+    std::ifstream file(heard, std::ios::binary);
+    told.assign(std::istreambuf_iterator<char>(file), {});
+    return told.find("homes") != std::string::npos;
+  }));
+  REQUIRE(world.asked.size() == 2);
+  CHECK(world.asked[0].bytes == "\xa1x");
+  CHECK(told.find("\x07\x00\x00\x00\x07\x00\x00\x00"s) != std::string::npos);
+  std::remove(heard.c_str());
+}
+
+TEST_CASE("questions that break the format end the child", "[frontend][hostile][X16]") {
+  const std::string good = homes_question(1, "\x91\xa1x");
+  const std::string bad[] = {homes_question(1, "\xdd\xff\xff\xff\xff"), homes_question(1, "\xa1x"),
+                             homes_question(1, "\x91\xc0"), homes_question(2, "\x91\xa1x"), good + good};
+  for (const std::string& words : bad) {
     World world(shell_script("printf '" + hello() + "' >&3; head -c 1 <&3 >/dev/null; printf '" +
                              words + "' >&3; sleep 1000"));
     world.submit(1, 1, kProto + kGraph);

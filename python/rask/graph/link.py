@@ -18,6 +18,7 @@ import mmap
 import os
 import socket
 import struct
+from collections import deque
 
 import msgpack
 
@@ -90,6 +91,7 @@ class Link:
         self._sock = sock
         self._rest = bytearray()  # received, not yet consumed
         self._fds: list[int] = []
+        self._early: deque[Message] = deque()  # came while an answer was waited for
         self._held: list = []  # small messages that leave together
         self._held_bytes = 0
 
@@ -97,6 +99,19 @@ class Link:
 
     def read(self) -> Message:
         """The next message; blocks. Raises Closed when the scheduler closes the link."""
+        return self._early.popleft() if self._early else self._received()
+
+    def ask(self, header: dict, frames=()) -> Message:
+        """Sends a question; the answer has its op and id. What comes before it is read later."""
+        self.write(header, frames)
+        self.flush()
+        while True:
+            message = self._received()
+            if all(message.header.get(name) == header[name] for name in ("op", "id")):
+                return message
+            self._early.append(message)
+
+    def _received(self) -> Message:
         _, count = struct.unpack("<QQ", self._take(16))
         lengths = struct.unpack(f"<{count}Q", self._take(8 * count))
         body = memoryview(self._take(sum(lengths)))
@@ -116,7 +131,7 @@ class Link:
 
     def readable(self) -> bool:
         """True if a message has begun to arrive."""
-        if self._rest:
+        if self._early or self._rest:
             return True
         try:
             self._receive(_READ, socket.MSG_DONTWAIT)

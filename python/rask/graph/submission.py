@@ -6,14 +6,17 @@ packed node by node. Either way the scheduler gets keys, blobs and slices of rec
 
 from __future__ import annotations
 
+from array import array
+
 import msgpack
+from dask import config
 from distributed.core import error_message
 
 from rask.graph import expand, fanout, opcodes
 from rask.graph.annotations import AnnotationSets
 from rask.graph.barriers import barriers
 from rask.graph.clustered.run import clustered, layer_annotations, settings_are_used_up
-from rask.graph.emit import Emitter
+from rask.graph.emit import Emitter, pack_keys
 from rask.graph.link import Closed, Link, Message
 from rask.graph.ordering import order
 from rask.graph.pack import Packer
@@ -48,9 +51,33 @@ def _answer(link: Link, message: Message) -> None:
     del expr
     if header["order"]:
         dsk = clustered(dsk, wanted, by_type, layers, everywhere, header)
+        if _home_first_is_on(header.get("settings")):
+            from rask.graph.homefirst import home_first  # and with it all of dask.array
+
+            dsk = home_first(dsk, wanted, by_type, everywhere, _Homes(link, header["id"]))
     settings_are_used_up(by_type, everywhere)
     places = order(dsk) if header["order"] else None
     _emit_graph(emitter, dsk, wanted, places, AnnotationSets(by_type, everywhere))
+
+
+def _home_first_is_on(settings: dict | None) -> bool:
+    """Whether `rask.configure`, or else the scheduler's configuration, says "reduce"."""
+    mode = (settings or {}).get("spliter.auto")
+    return (config.get("rask.spliter.auto", None) if mode is None else mode) == "reduce"
+
+
+class _Homes:
+    """Asks the scheduler which worker holds each of these keys, once per graph."""
+
+    def __init__(self, link: Link, submission: int):
+        self._link = link
+        self._id = submission
+
+    def __call__(self, keys: list) -> array:
+        answer = self._link.ask({"op": "homes", "id": self._id}, [pack_keys(keys)])
+        found = array("I")
+        found.frombytes(answer.frames[1])
+        return found
 
 
 def _emit_graph(emitter: Emitter, dsk: dict, wanted: set, places, sets: AnnotationSets) -> None:
