@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -86,13 +87,14 @@ def test_a_running_task_sees_itself(same):
         state = worker.state
         (ts,) = state.executing
         return (ts.key, ts.state, state.executing_count, worker.get_current_task(),
-                list(worker.active_threads.values()), state.task_counter.current_count())
+                worker.active_threads[threading.get_ident()], state.task_counter.current_count())
 
     def prog(client):
         found = client.submit(look, key="itself").result()
         return found[:5]
 
-    assert same(prog) == ("itself", "executing", 1, "itself", ["itself"])
+    # Of the threads only its own: a method of an actor that raised stays listed for ever, in stock too.
+    assert same(prog) == ("itself", "executing", 1, "itself", "itself")
 
 
 def test_workers_call_each_other_and_the_scheduler(same):

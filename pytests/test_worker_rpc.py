@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import os
 
+import distributed.worker
 import numpy as np
 import pytest
 from conftest import SCHEDULER
@@ -131,17 +133,20 @@ def test_the_monitor_of_a_worker(same):
     same(prog)
 
 
-def test_a_workers_hardware_can_be_measured(same):
-    def prog(client):
-        here, there = sorted(workers_of(client))
-        disk = ask(client, here, "benchmark_disk")
-        memory = ask(client, here, "benchmark_memory")
-        network = ask(client, here, "benchmark_network", address=there)
-        rates = [*disk.values(), *memory.values(), *network.values()]
-        return sorted(disk), sorted(memory), sorted(network), all(rate > 0 for rate in rates)
+def test_a_workers_hardware_can_be_measured(rask_client):
+    """Not beside stock, and at the same time: each takes about a second per size."""
+    here, there = sorted(workers_of(rask_client))
 
-    # Each takes a second or so per size; the sizes are what is compared.
-    assert same(prog)[3] is True
+    async def measure():
+        async with rpc(here) as worker:
+            return await asyncio.gather(worker.benchmark_disk(), worker.benchmark_memory(),
+                                        worker.benchmark_network(address=there))
+
+    stock = (distributed.worker.benchmark_disk, distributed.worker.benchmark_memory,
+             distributed.worker.benchmark_network)
+    for found, function in zip(rask_client.sync(measure), stock, strict=True):
+        assert list(found) == list(inspect.signature(function).parameters["sizes"].default)
+        assert all(rate > 0 for rate in found.values())
 
 
 @pytest.mark.skipif(SCHEDULER == "rask", reason="benchmark_hardware is not there yet")
