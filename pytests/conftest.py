@@ -10,6 +10,7 @@ Answers to design.md §7.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 from collections.abc import Callable, Iterator
@@ -100,8 +101,7 @@ def rask_cluster(pool: Pool, request: pytest.FixtureRequest) -> ProcessCluster:
 @pytest.fixture
 def rask_client(rask_cluster: ProcessCluster) -> Iterator[Any]:
     """A stock client of `rask_cluster`, current during the test."""
-    with rask_cluster.connected() as client:
-        settled(client, rask_cluster)
+    with settled(rask_cluster) as client:
         yield client
 
 
@@ -169,20 +169,35 @@ def _comparison(request: pytest.FixtureRequest, stock: ProcessCluster,
 def run(prog: Callable[..., Any], cluster: ProcessCluster) -> Outcome:
     """One run of a program on one cluster, by a client of its own."""
     wants_cluster = len(inspect.signature(prog).parameters) > 1
-    with cluster.connected() as client:
-        settled(client, cluster)
+    with settled(cluster) as client:
         return Outcome.of(prog, client, *([cluster] if wants_cluster else []))
 
 
-def settled(client: Any, cluster: ProcessCluster) -> None:
-    """Waits until nothing of the test before is left: its tasks and values, workers on their way out."""
+@contextlib.contextmanager
+def settled(cluster: ProcessCluster) -> Iterator[Any]:
+    """A current client, once nothing of the test before is left: tasks, values, workers on their way out.
+
+    A stock scheduler that keeps something for good is replaced; ours must not.
+    """
     def as_started() -> bool:
         cluster.repair()
         known = workers_of(client).values()
         return {w["name"] for w in known} == set(cluster.workers) and \
             all(w["status"] == "running" for w in known) and at_rest(client)
 
-    until(as_started, "the end of what the test before has left")
+    with cluster.connected() as client:
+        try:
+            until(as_started, "the end of what the test before has left", timeout=60)
+        except TimeoutError:
+            if cluster.kinds[0] != "stock":
+                raise
+            cluster.scheduler.kill()
+        else:
+            yield client
+            return
+    cluster.repair()
+    with cluster.connected() as client:
+        yield client
 
 
 # ---- logs of the clusters in the reports of failed tests ---------------------------------------
