@@ -79,7 +79,7 @@ def fast(rows: Rows) -> Iterator[Verdict]:
     for direction in ("split", "merge"):
         for row in rows.all(experiment="fast", backend="rask/rask", direction=direction):
             if row["blocks"] is not None:
-                yield check("fast", f"{direction}, {row['blocks']} blocks", "at most 3 % slower than naive blocks",
+                yield check("fast", f"{direction}, buffers of {row['blocks']}", "at most 3 % slower than naive blocks",
                             beside_naive(rows, row), "{:+.1f} %", high=3)
 
 

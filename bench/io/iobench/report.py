@@ -22,7 +22,8 @@ def _table(heads: list[str], lines: list[list]) -> str:
 
 
 def _buffers(row: dict) -> str:
-    return "naive blocks" if row["blocks"] is None else f"clustered, {row['blocks']} blocks"
+    many = "" if row["blocks"] == 1 else "s"
+    return "naive blocks" if row["blocks"] is None else f"clustered, {row['blocks']} block{many}"
 
 
 def planner(rows: Rows) -> str:
@@ -90,7 +91,7 @@ def text(rows: Rows, folder: str) -> str:
     """Everything, with pictures from `folder`."""
     parts = ["Made by `make bench-io`; nothing here is typed.", "", "### What must hold", "",
              table(must.verdicts(rows), must.HEADS), ""]
-    pictures = {"seeks": "seeks.png", "split": "split.png", "merge": "merge.png"}
+    pictures = {"strategies": "strategies.png", "seeks": "seeks.png", "split": "split.png", "merge": "merge.png"}
     for name, about in EXPERIMENTS.items():
         made = {"planner": planner, "strategies": strategies, "seeks": seeks, "fast": fast}.get(name)
         meta = rows.meta.get(f"{name}.io")
