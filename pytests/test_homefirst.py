@@ -303,7 +303,7 @@ def test_a_worker_killed_while_partials_are_combined(reducing, tmp_path):
     def prog(client, cluster):
         gate = Gate(tmp_path, f"run{next(runs)}")
         x = placed(client, blocks=24)
-        total = client.compute(x.map_blocks(slow_block, gate, dtype=float).sum())
+        total = client.compute(x.map_blocks(slow_block, gate, meta=np.empty((0, 0))).sum())
         gate.wait_started(2)
         cluster.worker_process(sorted(workers_of(client))[0]).kill()
         gate.open()

@@ -181,7 +181,8 @@ LAYOUTS = {
     "of ones": lambda i: np.full((1, 1, 5), i, dtype="u2"), "big end first": lambda i: np.array([i], ">i4"),
     "bools": lambda i: np.array([i % 2 == 0] * 9), "records": lambda i: np.array([(i, 2.0)], "i4,f8"),
     "times": lambda i: np.array([i], "M8[s]"), "complex": lambda i: np.array([i + 1j]),
-    "a part": lambda i: np.arange(40)[i::4], "objects": lambda i: np.array([i, "x"], dtype=object),
+    "a part": lambda i: np.arange(40)[i::4], "a core": lambda i: np.full((4, 4, 4), i)[1:-1, 1:-1, 1:-1],
+    "objects": lambda i: np.array([i, "x"], dtype=object),
 }
 
 

@@ -45,7 +45,7 @@ class Virtual:
 class Sizes:
     floor_blocks: tuple[int, ...] = (2, 96, 1_536, 6_144, 18_432)
     floor_pieces: int = PIECES
-    floor_rechunk: tuple[int, ...] = (96, 1_536, 6_144, 18_432)
+    floor_rechunk: tuple[int, ...] = (1_536,)
     split_blocks: int = 100_000
     histogram: Virtual = Virtual(5, 384, 108, 1, 1 / 4)
     kmeans: Virtual = Virtual(20, 64, 54, 10, 1 / 8)

@@ -16,6 +16,7 @@ import dask.array as da
 from distributed import wait
 
 import rask.spliter
+from rask.spliter.states import workers_now
 from spliter import bare, kernels, programs
 from spliter.measure import Cells
 from spliter.modes import FAN_IN, MODES, Data
@@ -33,11 +34,17 @@ def array_of(client: Any, futures: dict[Any, Any], name: str, rows: int, columns
 
 
 def computed(client: Any, fn: Callable[..., Any], columns: list[list[Any]], rows: int, width: int,
-             pieces: int, per: str = "thread") -> Data:
-    """Blocks made by tasks, where the scheduler likes; `fn(*column[i])` is block i."""
+             pieces: int, per: str = "thread", dealt: bool = False) -> Data:
+    """Blocks made by tasks, where the scheduler likes or `dealt` out to the workers in turn;
+    `fn(*column[i])` is block i."""
     name = f"x{next(_names)}"
     keys = [(name, i, 0) for i in range(len(columns[0]))]
-    futures = client.map(fn, *columns, key=keys)
+    futures: list[Any] = [None] * len(keys)
+    workers: list[Any] = sorted(workers_now(client)) if dealt else [None]
+    for k, worker in enumerate(workers):
+        own = slice(k, None, len(workers))
+        futures[own] = client.map(fn, *(column[own] for column in columns), key=keys[own],
+                                  workers=worker and [worker])
     wait(futures)
     return array_of(client, dict(zip(keys, futures)), name, rows, width, pieces, per)
 
@@ -129,11 +136,12 @@ def kmeans_nodes(cells: Cells, sizes: Sizes, probe: bool) -> None:
 
 
 def floor_data(client: Any, blocks: int, pieces: int) -> Data:
+    """As many blocks on each worker as the bare processes have: else the larger share is what is timed."""
     cut = [range(pieces * i // blocks, pieces * (i + 1) // blocks) for i in range(blocks)]
     rows = pieces * PIECE_ROWS // blocks
     return computed(client, kernels.uniform,
                     [cut, [PIECE_ROWS] * blocks, [kernels.DIMENSIONS] * blocks], rows,
-                    kernels.DIMENSIONS, 2)
+                    kernels.DIMENSIONS, 2, dealt=True)
 
 
 def tasks_of(blocks: int) -> int:

@@ -63,27 +63,7 @@ def pack_if_cheap(value):
         return pickle.dumps(value, 5)
     if kind in CONTAINER_TYPES:
         return pickle.dumps(value, 5) if is_small(value, EAGER_ITEMS) >= 0 else None
-    if not exports_buffer(value):
-        return None
-    return pack(value)[0] if kind in SHORT_TYPES else pack_array(value)
-
-
-def pack_array(array) -> tuple:
-    """`pack` of a plain NumPy array. Stock's header says what kind of array it is, not what is in it,
-    and to make one takes longer than many a task: it is made once per kind."""
-    dtype = array.dtype
-    if dtype.kind not in "biuf" or dtype.itemsize > 8 or not 0 < array.nbytes < WHOLE_BELOW:
-        return pack(array)[0]
-    if 0 in array.strides or dask.config.get("distributed.comm.compression"):
-        return pack(array)[0]
-    kind = dtype, array.shape, array.strides, array.flags.writeable
-    header = _array_headers.get(kind)
-    if header is not None:
-        return SERIALIZED, header, [array.ravel(order="K").data]
-    payload = pack(array)[0]
-    if len(_array_headers) < 1_000 and len(payload[2]) == 1:
-        _array_headers[kind] = payload[1]
-    return payload
+    return pack(value)[0] if exports_buffer(value) else None
 
 
 def is_small(value, left: int) -> int:
@@ -108,10 +88,14 @@ def exports_buffer(value) -> bool:
     kind = type(value)
     if kind in SHORT_TYPES:
         return kind is not str
-    if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
+    if is_array(kind):
         flags = value.flags
         return not value.dtype.hasobject and (flags.c_contiguous or flags.f_contiguous)
     return False
+
+
+def is_array(kind: type) -> bool:
+    return kind.__module__ == "numpy" and kind.__name__ == "ndarray"
 
 
 def pack(value) -> tuple[tuple, str]:
@@ -120,6 +104,35 @@ def pack(value) -> tuple[tuple, str]:
     A value that cannot be serialized becomes a payload that raises where it is read, as in stock.
     """
     wanted = dask.config.get("distributed.comm.compression")
+    if not wanted and is_array(type(value)) and is_plain(value):
+        return pack_array(value), ""
+    return pack_by_stock(value, wanted)
+
+
+def is_plain(array) -> bool:
+    """Whether stock sends nothing but a header and the bytes: numbers, in one frame."""
+    dtype = array.dtype
+    return (dtype.kind in "biuf" and dtype.itemsize <= 8 and 0 < array.nbytes < WHOLE_BELOW
+            and 0 not in array.strides)  # fmt: skip
+
+
+def pack_array(array) -> tuple:
+    """The payload of a plain array. Stock's header says what kind of array it is, not what is in it,
+    and to make one takes longer than many a task: it is made once per kind."""
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
+        array = array.copy(order="C")  # as stock does
+    kind = array.dtype, array.shape, array.strides, array.flags.writeable
+    header = _array_headers.get(kind)
+    if header is not None:
+        return SERIALIZED, header, [array.ravel(order="K").data]
+    payload = pack_by_stock(array, None)[0]
+    if len(_array_headers) < 1_000 and len(payload[2]) == 1:
+        _array_headers[kind] = payload[1]
+    return payload
+
+
+def pack_by_stock(value, wanted) -> tuple[tuple, str]:
+    """The payload by stock's serializers, compressed as `wanted`."""
     header, frames = serialize_and_split(Serialize(value), size=None if wanted else WHOLE_BELOW)
     if wanted:
         compression = list(header.get("compression", [None] * len(frames)))
