@@ -55,6 +55,7 @@ Async<Result<Dialled>> dial(Loop& loop, std::string address, DialOptions options
     co_return failure(address, "not an IP address: " + *host);
   }
   const auto connection = Connection::create(loop);
+  if (options.begun) options.begun(connection);
   Timer deadline(loop);
   deadline.start(options.timeout_ms, 0,
                  [&connection] { connection->abort({Fault::timeout, "connecting"}); });

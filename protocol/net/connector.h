@@ -6,6 +6,7 @@
 //! Answers to: distributed/comm/core.py, connect.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "protocol/base/result.h"
@@ -19,6 +20,7 @@ struct DialOptions {
   Hello hello;
   std::uint64_t timeout_ms = 30'000;  //!< for the connection and, again, for the handshake
   int tcp_timeout_seconds = 30;
+  std::function<void(const Connection::Ref&)> begun = nullptr;  //!< told of the connection before it stands
 };
 
 struct Dialled {

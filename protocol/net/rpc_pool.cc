@@ -5,7 +5,15 @@
 
 namespace protocol {
 
+RpcPool::RpcPool(Loop& loop, DialOptions options) : loop_(loop), options_(std::move(options)) {
+  options_.begun = [this](const Connection::Ref& connection) {
+    std::erase_if(dialled_, [](const auto& known) { return known.expired(); });
+    dialled_.push_back(connection);
+  };
+}
+
 Async<Result<Connection::Ref>> RpcPool::take(std::string address) {
+  if (ended_) co_return Error{Fault::closed, "this side ends"};
   if (auto found = idle_.find(address); found != idle_.end()) {
     auto& list = found->second;
     while (!list.empty()) {
@@ -66,6 +74,16 @@ void RpcPool::close() {
   closed_ = true;
   for (auto& [address, list] : std::exchange(idle_, {})) {
     for (auto& connection : list) connection->close();
+  }
+}
+
+void RpcPool::end() {
+  ended_ = true;
+  close();
+  for (const auto& known : std::exchange(dialled_, {})) {
+    if (const Connection::Ref connection = known.lock()) {
+      connection->abort({Fault::closed, "this side ends"});
+    }
   }
 }
 

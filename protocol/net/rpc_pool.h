@@ -7,6 +7,7 @@
 //! Answers to: distributed/core.py, ConnectionPool and send_recv.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -23,7 +24,7 @@ namespace protocol {
 
 class RpcPool {
  public:
-  RpcPool(Loop& loop, DialOptions options) : loop_(loop), options_(std::move(options)) {}
+  RpcPool(Loop& loop, DialOptions options);
   ~RpcPool() { close(); }
   RpcPool(const RpcPool&) = delete;
   RpcPool& operator=(const RpcPool&) = delete;
@@ -44,6 +45,9 @@ class RpcPool {
   //! Closes idle connections to an address; it is gone.
   void forget(const std::string& address);
   void close();
+  //! Closes; questions under way err in the next turn, and no more are asked. For whoever waits for
+  //! an answer when the loop stops would wait for ever, and keep what it holds.
+  void end();
   std::size_t idle() const;
 
  private:
@@ -52,7 +56,9 @@ class RpcPool {
   Loop& loop_;
   DialOptions options_;
   std::unordered_map<std::string, std::vector<Connection::Ref>> idle_;
+  std::vector<std::weak_ptr<Connection>> dialled_;  //!< idle or in use; some are gone
   bool closed_ = false;
+  bool ended_ = false;
 };
 
 }  // namespace protocol

@@ -271,6 +271,22 @@ TEST_CASE("a question without an answer in time fails and its connection is not 
   CHECK(pool.idle() == 0);
 }
 
+TEST_CASE("a pool that ends fails the questions under way, greeted or not", "[net][pool]") {
+  Lab lab;
+  RpcPool pool(lab.loop, {});
+  const auto ask = [&](std::optional<Result<Frames>>& answer) {
+    spawn(call_into(pool, {lab.listener->address().text(), text_message("ping"), {}, true}, answer));
+  };
+  std::optional<Result<Frames>> greeted, connecting, late;
+  ask(greeted);
+  REQUIRE(lab.until([&] { return lab.accepted.size() == 1; }));
+  ask(connecting);
+  pool.end();
+  ask(late);
+  REQUIRE(lab.until([&] { return greeted && connecting && late; }));
+  for (const auto* answer : {&greeted, &connecting, &late}) CHECK(!(*answer)->ok());
+}
+
 TEST_CASE("ops sent while a write is in flight leave as one message", "[net][outbox]") {
   Lab lab;
   const int fd = lab.raw_peer();

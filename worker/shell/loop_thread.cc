@@ -139,7 +139,7 @@ void LoopThread::shut() {
     parts->spiller.stop();
     parts->link.close();
     parts->server.close();
-    parts->pool.close();
+    parts->pool.end();
   }
   // The goodbye leaves at the end of this turn; then there is nothing to stay for.
   loop.defer([this] { loop.defer([this] { loop.stop(); }); });
