@@ -13,7 +13,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.ticker import FuncFormatter, NullLocator  # noqa: E402
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: E402
 
 from bed.kept import Rows  # noqa: E402
 
@@ -43,6 +43,7 @@ def _axes(ax: Any, title: str, x: str, ticks: list[float], y: str = "seconds, lo
     ax.set_xscale("log")
     if log:
         ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_major_formatter(FuncFormatter(_plain))
         ax.yaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
     if ticks:
