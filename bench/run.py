@@ -94,7 +94,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", default="", help="JSON file (default: bench/results/<time>.json)")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--show", metavar="FILE")
-    parser.add_argument("--render", metavar="FILE")
+    parser.add_argument("--render", metavar="FILE", nargs="+", help="runs for docs/PERFORMANCE.md")
     return parser.parse_args()
 
 
@@ -122,12 +122,12 @@ def main() -> None:
         for row in choose(args):
             print(f"{row.name:14} {row.title} ({row.shape})")
         return
-    if args.show or args.render:
-        run = json.loads(Path(args.show or args.render).read_text())
-        if args.render:
-            report.render(run, BENCH.parent / "docs" / "PERFORMANCE.md")
-        else:
-            print(report.text(run))
+    if args.render:
+        runs = [json.loads(Path(file).read_text()) for file in args.render]
+        report.render(runs, BENCH.parent / "docs" / "PERFORMANCE.md")
+        return
+    if args.show:
+        print(report.text(json.loads(Path(args.show).read_text())))
         return
     chosen = choose(args)
     run = {"machine": report.machine(), "argv": sys.argv[1:], "results": run_all(chosen, args)}

@@ -5,7 +5,6 @@ Loads wait at a gate, so that what runs at once and what waits is seen without t
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 
 import dask
@@ -158,15 +157,13 @@ def test_the_budget_can_be_configured_while_loads_wait(fresh, tmp_path):
 
 @of_our_scheduler
 def test_a_configured_grace_holds_for_what_is_too_large(fresh):
-    cluster = bounded_cluster(fresh)
+    cluster = bounded_cluster(fresh, env={"DASK_RASK__MEMORY__TOO_LARGE_GRACE": "1 h"})
     with cluster.connected() as client:
         rask.configure(client, {"memory.too-large-grace": "100 ms"})
         with dask.annotate(memory="2 GiB"):
             huge = client.submit(inc, 1, key="huge")
-        begin = time.monotonic()
         with pytest.raises(MemoryError, match="Task 'huge'"):
-            huge.result(timeout=60)
-        assert time.monotonic() - begin < 8  # 10 s unless configured
+            huge.result(timeout=120)
 
 
 @of_our_scheduler

@@ -19,7 +19,7 @@ import pytest
 import xarray as xr
 import zarr
 from conftest import SCHEDULER
-from programs import Gate, until
+from programs import Gate, until, workers_of
 
 import rask
 import rask.io
@@ -225,7 +225,7 @@ def test_a_file_that_one_worker_cannot_see_is_an_error_that_names_both(fresh, tm
     values.tofile(here / "data")
     cluster = fresh(n_workers=2, nthreads=1)
     with cluster.connected() as client:
-        sees, blind = sorted(client.scheduler_info(n_workers=-1)["workers"])
+        sees, blind = sorted(workers_of(client))
         client.run(os.chdir, str(here), workers=[sees])
         client.run(os.chdir, str(elsewhere), workers=[blind])
 

@@ -268,9 +268,11 @@ def text(run: dict) -> str:
     return "\n".join(lines)
 
 
-def render(run: dict, path: Path) -> None:
+def render(runs: list[dict], path: Path) -> None:
+    """Writes the tables of these runs into the page, each behind its command."""
     old = path.read_text()
     head, _, rest = old.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    command = "python bench/run.py " + " ".join(run["argv"])
-    path.write_text(f"{head}{BEGIN}\nCommand: `{command}`\n\n{text(run)}\n{END}{tail}")
+    tables = "\n\n".join(f"Command: `python bench/run.py {' '.join(run['argv'])}`\n\n{text(run)}"
+                         for run in runs)
+    path.write_text(f"{head}{BEGIN}\n{tables}\n{END}{tail}")
