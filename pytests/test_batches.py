@@ -99,8 +99,14 @@ def test_retries_of_single_tasks(same, retries):
 
 
 def note(directory, name):
-    with open(Path(directory) / "order", "a") as file:
+    with open(Path(directory) / f"order-{os.getpid()}", "a") as file:
         file.write(f"{name}\n")
+
+
+def overtaken(order):
+    """How many of the low ones one worker ran before its last urgent one."""
+    urgent = [place for place, name in enumerate(order) if name.startswith("high")]
+    return sum(name.startswith("low") for name in order[: urgent[-1]]) if urgent else 0
 
 
 def test_urgent_tasks_overtake_a_batch(same):
@@ -115,10 +121,10 @@ def test_urgent_tasks_overtake_a_batch(same):
             gate.open()
             client.gather([many, urgent])
             settle(blocked)
-            order = (Path(directory) / "order").read_text().split()
-            last = max(place for place, name in enumerate(order) if name.startswith("high"))
-            # As many may run before them as there are slots, and some more while messages travel.
-            return sorted(order)[:3], last < len(order) - 100
+            orders = [path.read_text().split() for path in Path(directory).glob("order-*")]
+            # One worker may be far ahead of the other, but each runs before its urgent tasks only
+            # what it was handed before they came: a batch (a quarter of the queue) and its slots.
+            return sorted(sum(orders, []))[:3], max(map(overtaken, orders)) <= 64
 
     assert same(prog)[1]
 
