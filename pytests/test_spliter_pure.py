@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import pickle
 import random
 
@@ -81,7 +82,7 @@ def test_item_indexes_equal_what_numpy_cuts(seed):
         [sum(axis) for axis in chunks])
     numbers = sorted(draw.sample(range(int(np.prod(shape))),
                                  draw.randint(1, int(np.prod(shape)))))
-    found = [indexes.block_index(i, shape) for i in numbers]
+    found = [tasks.place_of(i, shape) for i in numbers]
     assert found == [tuple(map(int, np.unravel_index(i, shape))) for i in numbers]
     blocks = []
     for index in found:
@@ -107,7 +108,7 @@ def test_blocks_told_by_name_and_numbers_are_a_list_of_references():
     payload = tasks.by_value(tasks.refs).payload
     for shape, index in (((6,), lambda i: (i,)), ((2, 3), lambda i: (i // 3, i % 3)),
                          ((1, 6, 1), lambda i: (0, i, 0))):
-        node = tasks.refs(payload, "x", shape, ((0, 2), (4, 6)))
+        node = tasks.refs(payload, "x", shape, array.array("I", [0, 1, 4, 5]))
         keys = [("x", *index(i)) for i in (0, 1, 4, 5)]
         assert node.dependencies == set(keys)
         values = {key: number for number, key in enumerate(keys)}

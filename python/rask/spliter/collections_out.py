@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import Future
 
 from rask.spliter import indexes as places
+from rask.spliter import tasks
 from rask.spliter.collection import SpliterError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _array(parts: Partitions, blocks: list[Future]) -> Any:
     else:
         chunks, shape = _stacked([lengths for lengths, _ in extents], parts)
     name = f"spliter-{parts[0].token[-32:]}"
-    graph = {(name, *places.block_index(i, shape)): block for i, block in enumerate(blocks)}
+    graph = {(name, *tasks.place_of(i, shape)): block for i, block in enumerate(blocks)}
     return dask.array.Array(graph, name, chunks, dtype=dtype)
 
 

@@ -16,15 +16,6 @@ import numpy as np
 Chunks = tuple[tuple[int, ...], ...]
 
 
-def block_index(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Place in the grid of block `number`, C order."""
-    index = []
-    for length in reversed(shape):
-        number, place = divmod(number, length)
-        index.append(place)
-    return tuple(reversed(index))
-
-
 def default_axis(shape: tuple[int, ...]) -> int:
     """The only axis with several blocks; the first axis if there are several or none."""
     split = [axis for axis, length in enumerate(shape) if length > 1]

@@ -10,6 +10,7 @@ were when the split was made decides how fast a task runs, never what it gives.
 
 from __future__ import annotations
 
+import array
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -63,14 +64,14 @@ class Partition:
         """What a task on this partition takes as its blocks."""
         source = self.owner.source
         if self.held is None and source.name is not None and len(self) >= MANY:
-            runs = tuple((start, stop) for start, stop, _ in _runs(self.numbers))
-            return tasks.refs(tasks.by_value(tasks.refs).payload, source.name, source.shape, runs)
+            return tasks.refs(tasks.by_value(tasks.refs).payload, source.name, source.shape,
+                              array.array("I", self.numbers))
         if self.held is None:
             return [TaskRef(source.blocks[i].key) for i in self.numbers]
         return self.held if self.owner.joined is None else [self.held]
 
     def places(self) -> list[tuple[int, ...]]:
-        return [places.block_index(i, self.owner.source.shape) for i in self.numbers]
+        return [tasks.place_of(i, self.owner.source.shape) for i in self.numbers]
 
     def get_indexes(self) -> list[Any]:
         """Places of the blocks in the collection: tuples for arrays, numbers otherwise."""
@@ -254,7 +255,7 @@ class Partitions(Sequence[Partition]):
             return "axis", 0, None
         chunks = None if not self.source.known() or self._changed else self.source.chunks
         try:
-            return places.layout([places.block_index(i, self.source.shape) for i in numbers],
+            return places.layout([tasks.place_of(i, self.source.shape) for i in numbers],
                                  chunks)
         except ValueError as error:
             raise SpliterError(str(error)) from None
@@ -275,7 +276,7 @@ class Partitions(Sequence[Partition]):
         shape = self.source.shape
         axes: list[dict[int, int]] = [{} for _ in shape]
         for number, (lengths, _) in enumerate(extents):
-            index = places.block_index(number, shape)
+            index = tasks.place_of(number, shape)
             if len(lengths) < len(shape):
                 raise SpliterError(f"block {index} has no length, so its items have no numbers")
             for axis, place in enumerate(index):
@@ -305,7 +306,8 @@ class Partitions(Sequence[Partition]):
         if "layout" in spec and spec["layout"] is None:
             spec["layout"] = self.layout_of(part)
         spec = {**spec, "action": action, "fn": fn, "number": part.number, "of": len(self),
-                "runs": [] if self.joined else _runs(part.numbers), "shape": self.source.shape,
+                "numbers": array.array("I", () if self.joined else part.numbers),
+                "shape": self.source.shape,
                 "keys": self.source.names(part.numbers)}
         key = key_for(fn or action, token, part.token)
         return batch.add(key, tasks.run, spec, part.input(), args, kwargs, home=part.worker,
@@ -335,18 +337,6 @@ def streaming(spec: dict[str, Any]) -> dict[str, Any]:
     them together all the same: then it needs as much memory as they all."""
     joins = spec["action"] == "join" or spec.get("pass_as") in ("list", "concat")
     return {"lazy": 1, "joins": True} if joins else {"lazy": 1}
-
-
-def _runs(numbers: list[int]) -> list[tuple[int, int, int]]:
-    """Numbers as (start, stop, how many came before)."""
-    found: list[tuple[int, int, int]] = []
-    for position, number in enumerate(numbers):
-        if found and found[-1][1] == number:
-            start, _, seen = found[-1]
-            found[-1] = (start, number + 1, seen)
-        else:
-            found.append((number, number + 1, position))
-    return found
 
 
 def cut_groups(source: Source, per: str | int, cut: str,

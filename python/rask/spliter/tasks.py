@@ -10,6 +10,7 @@ Nothing here may refer to another module of rask: `by_value` pickles these funct
 
 from __future__ import annotations
 
+import array
 import functools
 import sys
 from collections.abc import Callable, Iterator
@@ -192,34 +193,24 @@ class Refs(GraphNode):
     """Results of many blocks of one array, as one argument: a list of them.
 
     Dask has an object per dependency, made, pickled and opened again in every process that a graph
-    passes. Keys of blocks are a name and a place, so here they are a name and runs of numbers.
+    passes. Keys of blocks are a name and a place, so here they are a name and an array of numbers.
     """
 
     __slots__ = ("called",)
 
     def __init__(self, payload: bytes, name: str, shape: tuple[int, ...],
-                 runs: tuple[tuple[int, int], ...]):
+                 numbers: array.array[int]):
         self.key = None
-        self.called = payload, name, shape, runs
+        self.called = payload, name, shape, numbers
         self._dependencies = frozenset(self.keys())
 
     def keys(self) -> Iterator[tuple[Any, ...]]:
-        _, name, shape, runs = self.called
+        _, name, shape, numbers = self.called
         if sum(length != 1 for length in shape) <= 1:  # most arrays: one axis is cut
             axis = max(range(len(shape)), key=shape.__getitem__)
             before, after = (name, *(0,) * axis), (0,) * (len(shape) - axis - 1)
-            return ((*before, i, *after) for start, stop in runs for i in range(start, stop))
-        return self._places(name, shape, runs)
-
-    @staticmethod
-    def _places(name: str, shape: tuple[int, ...], runs: Any) -> Iterator[tuple[Any, ...]]:
-        for start, stop in runs:
-            for number in range(start, stop):
-                index: tuple[int, ...] = ()
-                for length in reversed(shape):
-                    number, place = divmod(number, length)
-                    index = (place, *index)
-                yield (name, *index)
+            return ((*before, i, *after) for i in numbers)
+        return ((name, *place_of(number, shape)) for number in numbers)
 
     def __call__(self, values: Any = ()) -> list[Any]:
         return [values[key] for key in self.keys()]
@@ -234,17 +225,27 @@ class Refs(GraphNode):
         return List(*(k if isinstance(k, GraphNode) else TaskRef(k) for k in new))
 
     def __sizeof__(self) -> int:
-        return 200 + 16 * len(self.called[3])
+        return 200 + 4 * len(self.called[3])
 
     def __dask_tokenize__(self) -> Any:
-        return self.called[1:]
+        _, name, shape, numbers = self.called
+        return name, shape, numbers.tobytes()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Payload(self.called[0]), self.called
 
 
-def refs(payload: bytes, name: str, shape: tuple[int, ...], runs: Any) -> Refs:
-    return Refs(payload, name, shape, runs)
+def refs(payload: bytes, name: str, shape: tuple[int, ...], numbers: array.array[int]) -> Refs:
+    return Refs(payload, name, shape, numbers)
+
+
+def place_of(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Place in the grid of the block with this number, C order."""
+    place: tuple[int, ...] = ()
+    for length in reversed(shape):
+        number, last = divmod(number, length)
+        place = (last, *place)
+    return place
 
 
 def same(block: Any) -> Any:
@@ -257,13 +258,8 @@ def pick(blocks: Any, position: int) -> Any:
 
 def _note(error: Exception, spec: dict[str, Any], position: int) -> None:
     text = f"in partition {spec['number']} of {spec['of']}"
-    if position >= 0 and spec["runs"]:
-        number = next(start + position - seen for start, stop, seen in spec["runs"]
-                      if position < seen + stop - start)
-        index: tuple[int, ...] = ()
-        for length in reversed(spec["shape"]):
-            number, place = divmod(number, length)
-            index = (place, *index)
+    if position >= 0 and spec["numbers"]:
+        index = place_of(spec["numbers"][position], spec["shape"])
         keys = spec["keys"]
         key = (keys, *index) if isinstance(keys, str) else keys[position]
         text += f", at block {index if len(index) != 1 else index[0]}, key {key!r}"
