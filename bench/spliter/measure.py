@@ -44,15 +44,16 @@ class Cells:
         return {key: len(held) for key, held in self.client.who_has(data.futures()).items()}
 
     def cell(self, app: str, mode: str, make: Callable[[], Data], run: Callable[..., Any],
-             repeats: int = 1, same_as: Any = None, beside: Callable[[], None] | None = None,
+             repeats: int = 1, same_as: Any = None, beside: Callable[[], float] | None = None,
              **labels: Any) -> dict:
         """Runs `run(data, mode)` so often and reports the row. `make` gives the data each time;
-        results with the same `same_as` must agree. `beside` is run before each."""
-        row = {**self.labels, "app": app, "mode": mode, **labels, "seconds": [], "parts": {}}
+        results with the same `same_as` must agree. `beside` is run before each; the row has its seconds
+        too."""
+        row = {**self.labels, "app": app, "mode": mode, **labels, "seconds": [], "parts": {}, "beside": []}
         try:
             for _ in range(repeats):
                 if beside is not None:
-                    beside()
+                    row["beside"].append(beside())
                 self._once(row, app, mode, make(), run, same_as)
         except Exception as error:  # the other cells are worth having
             row |= {"error": f"{type(error).__name__}: {error}"[:500], "agrees": False, "seconds": []}

@@ -6,6 +6,8 @@ A verdict is computed from measured rows and from nothing else: "holds", "MISSED
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
+from typing import Any
 
 from bed.kept import Rows
 from bed.verdicts import Verdict, check, ratio
@@ -21,15 +23,16 @@ def floor(rows: Rows) -> Iterator[Verdict]:
     app, what = "histogram", "floor"
     blocks = rows.values("blocks", what=what, mode="floor")
     for count in blocks:
-        bare = rows.seconds(what=what, mode="floor", blocks=count)
-        split = rows.seconds(what=what, mode="spliter", backend="rask/rask", blocks=count)
+        pairs = beside(rows, mode="spliter", blocks=count)
         yield check(app, f"floor, {count} blocks", "rask with SplIter ≤ 1.10 × F(B)",
-                    ratio(split, bare), "{:.3f} × F(B)", high=1.10)
+                    median(ours / bare for ours, bare in pairs) if pairs else None,
+                    "{:.3f} × F(B)", high=1.10)
     for count in blocks:
-        bare = rows.seconds(what=what, mode="floor", blocks=count)
-        found = rows.all(what=what, mode="baseline", backend="rask/rask", blocks=count)
-        plain = rows.seconds(what=what, mode="baseline", backend="rask/rask", blocks=count)
-        over = None if plain is None or bare is None else (plain - bare) * MICRO / found[0]["tasks"]
+        pairs = beside(rows, mode="baseline", blocks=count)
+        over = None
+        if pairs:
+            tasks = rows.all(what=what, mode="baseline", backend="rask/rask", blocks=count)[0]["tasks"]
+            over = median(ours - bare for ours, bare in pairs) * MICRO / tasks
         yield check(app, f"floor, {count} blocks", "rask unmodified ≤ F(B) + 80 µs × tasks", over,
                     "{:.0f} µs per task over F(B)", high=80)
     most = blocks[-1] if blocks else 18_432
@@ -50,6 +53,12 @@ def floor(rows: Rows) -> Iterator[Verdict]:
     many = rows.seconds(what="kernel", blocks=16)
     gain = None if one is None or many is None else 100 * (1 - many / one)
     yield check(app, "kernel", "16 small histograms 5–30 % faster than one", gain, "{:.0f} %", 5, 30)
+
+
+def beside(rows: Rows, **labels: Any) -> list[tuple[float, float]]:
+    """(seconds on rask, seconds of F(B) just before) of every repeat: the machine's pace drifts."""
+    return [pair for row in rows.all(what="floor", backend="rask/rask", **labels)
+            for pair in zip(row["seconds"], row.get("beside", ()))]
 
 
 # ---- virtual nodes -----------------------------------------------------------------------------------
