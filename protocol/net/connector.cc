@@ -56,6 +56,7 @@ Async<Result<Dialled>> dial(Loop& loop, std::string address, DialOptions options
   }
   const auto connection = Connection::create(loop);
   if (options.begun) options.begun(connection);
+  if (connection->closed()) co_return failure(address, "this side ends");
   Timer deadline(loop);
   deadline.start(options.timeout_ms, 0,
                  [&connection] { connection->abort({Fault::timeout, "connecting"}); });

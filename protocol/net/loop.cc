@@ -134,13 +134,19 @@ void Loop::offload(Callback work, Callback done) {
   };
   auto* job = new Job{{}, std::move(work), std::move(done)};
   job->request.data = job;
+  pool_work_begins();
   uv_queue_work(
       &loop_, &job->request,
       [](uv_work_t* request) { static_cast<Job*>(request->data)->work(); },
       [](uv_work_t* request, int) {
         const std::unique_ptr<Job> owned(static_cast<Job*>(request->data));
+        static_cast<Loop*>(request->loop->data)->pool_work_ends();
         owned->done();
       });
+}
+
+void Loop::finish_pool_work() {
+  while (pool_work_ > 0) uv_run(&loop_, UV_RUN_ONCE);
 }
 
 void Loop::end_turn() {

@@ -8,6 +8,7 @@
 
 #include <uv.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -58,6 +59,12 @@ class Loop {
   void post(Callback work);
   //! Runs `work` on the thread pool, then `done` on the loop's thread.
   void offload(Callback work, Callback done);
+  //! What runs on the thread pool beside offload() (looking up names) is counted by its owner.
+  void pool_work_begins() { ++pool_work_; }
+  void pool_work_ends() { --pool_work_; }
+  //! After run() has ended: waits for what is on the thread pool and runs what follows it. For
+  //! owners of what that uses, who die before the loop.
+  void finish_pool_work();
 
   //! The moment now. Monotonic time is read anew at each call.
   Now now() const;
@@ -103,6 +110,7 @@ class Loop {
   TurnStats stats_;
   std::function<void(Duration)> on_long_turn_;
   std::uint64_t work_start_ns_ = 0;  //!< 0: nothing has happened in this turn yet
+  std::size_t pool_work_ = 0;
   bool stopped_ = false;
   bool napping_ = false;              //!< somebody left output for the end of a nap
   std::uint64_t sleep_until_ms_ = 0;  //!< in libuv's time; while the thread sleeps

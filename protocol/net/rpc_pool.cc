@@ -7,6 +7,8 @@ namespace protocol {
 
 RpcPool::RpcPool(Loop& loop, DialOptions options) : loop_(loop), options_(std::move(options)) {
   options_.begun = [this](const Connection::Ref& connection) {
+    // A name may have been looked up for long.
+    if (ended_) return connection->abort({Fault::closed, "this side ends"});
     std::erase_if(dialled_, [](const auto& known) { return known.expired(); });
     dialled_.push_back(connection);
   };

@@ -58,6 +58,7 @@ Async<Result<std::string>> resolve_host(Loop& loop, std::string host) {
       loop.uv(), &lookup->request,
       [](uv_getaddrinfo_t* request, int result, addrinfo* list) {
         const std::unique_ptr<Lookup> owned(static_cast<Lookup*>(request->data));
+        static_cast<Loop*>(request->loop->data)->pool_work_ends();
         if (result != 0 || list == nullptr) {
           owned->found.complete(Error{Fault::io, uv_strerror(result)});
         } else {
@@ -73,6 +74,7 @@ Async<Result<std::string>> resolve_host(Loop& loop, std::string host) {
     delete lookup;
     co_return Error{Fault::io, uv_strerror(status)};
   }
+  loop.pool_work_begins();
   auto answer = co_await found;
   if (!answer) co_return Error{Fault::io, "resolving '" + host + "': " + answer.error().where};
   co_return answer;

@@ -287,6 +287,27 @@ TEST_CASE("a pool that ends fails the questions under way, greeted or not", "[ne
   for (const auto* answer : {&greeted, &connecting, &late}) CHECK(!(*answer)->ok());
 }
 
+TEST_CASE("a pool that ends while a name is looked up connects to nobody", "[net][pool]") {
+  Lab lab;
+  RpcPool pool(lab.loop, {});
+  const std::string named = "tcp://localhost:" + std::to_string(lab.listener->address().port);
+  std::optional<Result<Frames>> answer;
+  spawn(call_into(pool, {named, text_message("ping"), {}, true}, answer));
+  pool.end();
+  lab.loop.finish_pool_work();
+  REQUIRE(answer);
+  CHECK_FALSE(answer->ok());
+  CHECK(lab.accepted.empty());
+}
+
+TEST_CASE("what follows work on the thread pool is run before its owner goes", "[net][loop]") {
+  Loop loop;
+  int done = 0;
+  for (int i = 0; i < 20; ++i) loop.offload([] {}, [&] { ++done; });
+  loop.finish_pool_work();
+  CHECK(done == 20);
+}
+
 TEST_CASE("ops sent while a write is in flight leave as one message", "[net][outbox]") {
   Lab lab;
   const int fd = lab.raw_peer();

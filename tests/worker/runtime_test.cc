@@ -24,7 +24,7 @@ namespace {
 //! A worker whose tasks give their own key as their value.
 class FakeWorker {
  public:
-  explicit FakeWorker(FakeScheduler& scheduler, std::uint32_t nthreads) : runtime(with(scheduler)) {
+  explicit FakeWorker(FakeScheduler& scheduler, std::uint32_t nthreads) : runtime(with(scheduler.address())) {
     REQUIRE(runtime.listen(0));
     runtime.start();
     REQUIRE(registered());
@@ -51,17 +51,17 @@ class FakeWorker {
   std::atomic<int> alive = 0;  //!< values that somebody still shares
   Runtime runtime;
 
- private:
-  static Options with(const FakeScheduler& scheduler) {
+  static Options with(const std::string& scheduler) {
     Options options;
     options.id = "Worker-test";
-    options.scheduler_address = scheduler.address();
+    options.scheduler_address = scheduler;
     options.listen_host = "127.0.0.1";
     options.nthreads = 2;
     options.local_directory = "/tmp";
     return options;
   }
 
+ private:
   bool registered() {
     pollfd ready{runtime.service_fd(), POLLIN, 0};
     while (::poll(&ready, 1, 60'000) > 0) {
@@ -159,4 +159,13 @@ TEST_CASE("a worker ends while its executors wait and its scheduler is gone") {
   CHECK(scheduler->wait_finished(1));
   scheduler.reset();
   worker.stop();
+}
+
+TEST_CASE("a worker ends while it still looks for its scheduler") {
+  for (const char* nobody : {"tcp://localhost:1", "tcp://127.0.0.1:1", "tcp://10.255.255.1:1"}) {
+    Runtime runtime(FakeWorker::with(nobody));
+    REQUIRE(runtime.listen(0));
+    runtime.start();
+    runtime.stop();
+  }
 }

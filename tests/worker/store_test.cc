@@ -1,10 +1,12 @@
-//! The store: forms of a value, sizes, and who goes to disk first.
+//! The store: forms of a value, sizes, and who goes to disk first. The packer's end.
 #include <catch2/catch.hpp>
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "worker/shell/packer.h"
 #include "worker/shell/store.h"
 
 using namespace worker;
@@ -30,6 +32,12 @@ SpillRef on_disk(const char* name, const PayloadRef& payload) {
 
 Held value(const char* name, std::uint64_t nbytes, bool actor = false) {
   return Held{key(name), Value{alive(), nullptr, nbytes}, nullptr, nullptr, {}, actor};
+}
+
+using Answer = protocol::Result<Packed>;
+
+protocol::Async<void> pack_into(Packer& packer, ValueId id, std::optional<Answer>& answer) {
+  answer = co_await packer.pack(id);
 }
 
 }  // namespace
@@ -122,4 +130,20 @@ TEST_CASE("a revived value keeps its packed form only if told so", "[worker][sto
   CHECK(store.get(id)->value.packed != nullptr);
   store.set_live(id, alive(), false);
   CHECK(store.get(id)->value.packed == nullptr);
+}
+
+TEST_CASE("whoever waits for bytes when the pack thread ends is told so", "[worker][packer]") {
+  protocol::Loop loop;
+  Store store;
+  WaitQueue<PackRequest> requests;
+  Packer packer(loop, store, requests);
+  const ValueId id = store.add(value("x", 1));
+  std::optional<Answer> first, second;
+  spawn(pack_into(packer, id, first));
+  spawn(pack_into(packer, id, second));
+  REQUIRE_FALSE(first.has_value());
+  packer.end();
+  REQUIRE((first && second));
+  CHECK_FALSE(first->ok());
+  CHECK_FALSE(second->ok());
 }

@@ -139,6 +139,7 @@ void LoopThread::shut() {
     parts->spiller.stop();
     parts->link.close();
     parts->server.close();
+    parts->packer.end();
     parts->pool.end();
   }
   // The goodbye leaves at the end of this turn; then there is nothing to stay for.

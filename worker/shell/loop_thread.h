@@ -34,6 +34,7 @@ namespace worker {
 class LoopThread {
  public:
   explicit LoopThread(Options given) : options(std::move(given)) {}
+  ~LoopThread() { loop.finish_pool_work(); }  //!< what follows it needs the parts
 
   //! Made once the address is known, because the core must know it.
   struct Parts {

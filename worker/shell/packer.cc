@@ -43,4 +43,10 @@ void Packer::packed(ValueId id, Packed bytes) {
   for (const auto& answer : waiting.mapped()) answer.complete(bytes);
 }
 
+void Packer::end() {
+  for (const auto& [id, waiting] : std::exchange(waiting_, {})) {
+    for (const auto& answer : waiting) answer.complete(Error{Fault::closed, "this side ends"});
+  }
+}
+
 }  // namespace worker

@@ -33,6 +33,8 @@ class Packer {
 
   //! The answer of the pack thread.
   void packed(ValueId id, Packed bytes);
+  //! The pack thread is gone: whoever waits for it is told so.
+  void end();
 
  private:
   using Answer = protocol::Result<Packed>;

@@ -194,6 +194,7 @@ Async<bool> PeerServer::get_data(Ref connection, std::shared_ptr<Message> messag
     const ValueId value = driver_.core().task(*task).value;
     store_.get(value);  // counts as a use
     Result<Packed> packed = co_await packer_.pack(value);
+    if (closed_) co_return false;
     if (!packed) {
       // Not here after all, or damaged: the peer asks elsewhere, the scheduler learns of it.
       driver_.lost(value);

@@ -68,7 +68,13 @@ Async<void> SchedulerLink::enroll() {
   using Kind = ServiceEvent::Kind;
   protocol::DialOptions dial;
   dial.timeout_ms = static_cast<std::uint64_t>(options_.connect_timeout_seconds * 1000);
+  dial.begun = [this](const protocol::Connection::Ref& begun) {
+    dialling_ = begun;
+    if (closed_) give_up_dialling();
+  };
   auto dialled = co_await protocol::dial(loop_, options_.scheduler_address, dial);
+  dialling_ = nullptr;
+  if (closed_) co_return;
   if (!dialled) {
     not_registered(Kind::unreachable, dialled.error().text());
     co_return;
@@ -189,8 +195,13 @@ void SchedulerLink::beat_every(double seconds) {
   beat_.start(ms, ms, [this] { spawn(heartbeat()); });
 }
 
+void SchedulerLink::give_up_dialling() {
+  if (dialling_) dialling_->abort({protocol::Fault::closed, "this side ends"});
+}
+
 void SchedulerLink::close() {
   closed_ = true;
+  give_up_dialling();
   beat_.stop();
   keep_alive_.stop();
   if (!connection_) return;

@@ -50,6 +50,7 @@ class SchedulerLink {
   protocol::OutMessage registration();
   protocol::OutMessage heartbeat_message();
   void not_registered(ServiceEvent::Kind kind, std::string text);
+  void give_up_dialling();
   protocol::WorkerMetrics measure();
   void on_answer(double sent, const protocol::HeartbeatReply& reply);
   void beat_every(double seconds);
@@ -66,6 +67,7 @@ class SchedulerLink {
   std::function<void(std::string)> on_lost_;
   protocol::Timer beat_;
   protocol::Timer keep_alive_;
+  protocol::Connection::Ref dialling_;  //!< does not stand yet
   protocol::Connection::Ref connection_;
   std::string address_;
   HeartbeatOffer offer_;
