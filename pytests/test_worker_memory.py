@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from conftest import WORKER
 from distributed import wait
-from programs import inc, until, workers_of
+from programs import Gate, inc, until, workers_of
 
 MB = 1_000_000
 LIMIT = 500 * MB
@@ -168,7 +168,8 @@ def test_nothing_is_lost_on_a_small_disk(fresh, tmp_path):
             arrays = client.map(block, range(12), pure=False)
             assert all(client.gather(client.map(check, range(12), arrays)))
             until(lambda: "Spill to disk failed" in cluster.logs(), "the failed write")
-            assert 0 < spilled(client) < 50 * MB
+            until(lambda: spilled(client) > 0, "a heartbeat that tells of it")
+            assert spilled(client) < 50 * MB
             assert all(check(i, array) for i, array in enumerate(client.gather(arrays)))
         cluster.close()
     finally:
@@ -221,6 +222,30 @@ def test_a_damaged_spill_file_is_a_lost_copy_not_a_wrong_value(fresh, damage):
                 damage(path)
         assert all(client.gather(client.map(check, range(12), arrays, pure=False)))
         assert all(check(i, array) for i, array in enumerate(client.gather(arrays)))
+
+
+@pytest.mark.fault("W14")
+def test_a_value_damaged_while_a_task_runs_with_it_is_made_again_for_others(fresh, tmp_path):
+    """The running task has read the value and is not held up; the others do not wait for its end."""
+    gate = Gate(tmp_path)
+
+    def hold(array):
+        return gate(int(array[0]))
+
+    cluster = small_worker(fresh, "--nthreads", "2", target=0.2, spill=False, pause=False)
+    with cluster.connected() as client:
+        first = client.submit(block, 0, pure=False)
+        running = client.submit(hold, first)
+        gate.wait_started()
+        others = client.map(block, range(1, 12), pure=False)
+        wait(others)
+        until(lambda: len(files(cluster)) >= 4, "files")
+        for path in files(cluster):
+            with contextlib.suppress(FileNotFoundError):
+                truncate(path)
+        assert client.submit(check, 0, first).result(timeout=120)
+        gate.open()
+        assert running.result(timeout=120) == block(0)[0]
 
 
 @pytest.mark.fault("W12")

@@ -150,7 +150,9 @@ void Driver::lost(ValueId value) {
   const auto task = core_.find(key);
   if (!task || core_.task(*task).value != value) return;
   const KeyView gone = key;
-  step(RemoveReplicas{{&gone, 1}}, stimulus("lost-value"));
+  // Not RemoveReplicas, which keeps what a running task uses: whoever needs the value next would be
+  // sent here in vain until that task ends. What runs has a share of its own.
+  step(FreeKeys{{&gone, 1}}, stimulus("lost-value"));
 }
 
 void Driver::described(ValueId value, TypeRef type) {
