@@ -135,6 +135,37 @@ def test_a_worker_above_its_limit_pauses_and_resumes(fresh):
         assert "Pausing worker" in cluster.logs()
 
 
+@pytest.mark.fault("W12")
+def test_memory_that_is_free_is_given_back_and_neither_spilled_nor_paused_for(fresh):
+    def waste(dask_worker):
+        """The allocator keeps all of it: the blocks are too small for pages of their own, and what
+        lies between them stays."""
+        import ctypes
+
+        libc = ctypes.CDLL(None)
+        libc.malloc.restype = libc.memset.restype = ctypes.c_void_p
+        libc.memset.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+        libc.free.argtypes = (ctypes.c_void_p,)
+        blocks = [libc.memset(libc.malloc(100_000), 1, 100_000) for _ in range(4_000)]
+        dask_worker.between = blocks[::100]
+        for i, each in enumerate(blocks):
+            if i % 100:
+                libc.free(each)
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    cluster = small_worker(fresh, limit=500 * MB)
+    with cluster.connected() as client:
+        value = client.submit(block, 1)
+        wait(value)
+        client.run(waste)
+        until(lambda: max(client.run(resident).values()) < 300 * MB, "memory to be given back")
+        until(lambda: {w["status"] for w in workers_of(client).values()} == {"running"}, "a worker that runs")
+        assert check(1, value.result())
+
+
 @pytest.mark.fault("W13")
 def test_nothing_is_lost_when_the_disk_is_full(fresh):
     """A limit on the size of files makes every large write fail, as a full disk would."""

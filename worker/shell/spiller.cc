@@ -1,6 +1,7 @@
 #include "worker/shell/spiller.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -19,6 +20,9 @@ using protocol::Result;
 namespace {
 
 constexpr Duration kRestAfterFailure = Duration::ms(10'000);
+constexpr Duration kBetweenTrims = Duration::ms(1'000);
+constexpr Duration kBetweenVainTrims = Duration::ms(3'000);
+constexpr double kWorthTrimming = 0.02;  // of the limit
 
 double share(std::uint64_t bytes, const Options& options) {
   return static_cast<double>(bytes) / static_cast<double>(options.memory_limit);
@@ -47,6 +51,11 @@ void Spiller::start() {
   if (ms > 0) timer_.start(ms, ms, [this] { watch(); });
 }
 
+void Spiller::stop() {
+  stopped_ = true;
+  timer_.stop();
+}
+
 void Spiller::value_added() {
   if (options_.memory_limit != 0) spill_if(over_target());
 }
@@ -61,8 +70,33 @@ bool Spiller::has_room(std::uint64_t bytes) const {
          share(store_.fast_bytes() + bytes, options_) <= options_.memory_target;
 }
 
+double Spiller::low() const {
+  if (options_.memory_target > 0) return options_.memory_target;
+  return options_.memory_spill > 0 ? options_.memory_spill : options_.memory_pause;
+}
+
 void Spiller::watch() {
   const double used = share(resident_bytes(), options_);
+  const bool high = low() > 0 && used > low();
+  if (!high || trimming_ || loop_.now().mono < trim_from_) return judge(used);
+  trimming_ = true;
+  spawn(trim_and_judge());
+}
+
+//! On the thread pool: with much to give back it takes milliseconds.
+Async<void> Spiller::trim_and_judge() {
+  const double before = share(resident_bytes(), options_);
+  Completer<bool> done;
+  loop_.offload([] { ::malloc_trim(0); }, [done] { done.complete(true); });
+  co_await done;
+  const double used = share(resident_bytes(), options_);
+  trimming_ = false;
+  trim_from_ = loop_.now().mono +
+               (before - used > kWorthTrimming ? kBetweenTrims : kBetweenVainTrims);
+  if (!stopped_) judge(used);
+}
+
+void Spiller::judge(double used) {
   if (options_.memory_pause > 0) hooks_.measured(used, used > options_.memory_pause);
   process_over_ = options_.memory_spill > 0 && used > options_.memory_spill;
   spill_if(process_over_ || over_target());
@@ -70,9 +104,8 @@ void Spiller::watch() {
 
 //! Above `spill` values go until the process is below `target` again.
 bool Spiller::still_over() {
-  const double low = options_.memory_target > 0 ? options_.memory_target : options_.memory_spill;
-  process_over_ = process_over_ && share(resident_bytes(), options_) > low;
-  return process_over_ || over_target();
+  process_over_ = process_over_ && share(resident_bytes(), options_) > low();
+  return !stopped_ && (process_over_ || over_target());
 }
 
 void Spiller::spill_if(bool wanted) {

@@ -5,6 +5,9 @@
 //! second. A value that cannot be written stays in memory and nothing is lost; when the disk is
 //! full, spilling rests for a while and the worker pauses if it must.
 //!
+//! Memory that was freed but that the allocator keeps is resident too. Above `target` it is given
+//! back to the system before anything is judged, else it would be spilled or paused for.
+//!
 //! Answers to: distributed/worker_memory.py, WorkerMemoryManager.
 #pragma once
 
@@ -29,7 +32,7 @@ class Spiller {
   Spiller(protocol::Loop& loop, Store& store, Packer& packer, const Options& options, Hooks hooks);
 
   void start();
-  void stop() { timer_.stop(); }
+  void stop();
   //! A value came into memory.
   void value_added();
   //! Whether so many bytes more would leave the values in memory within `target`.
@@ -37,6 +40,10 @@ class Spiller {
 
  private:
   void watch();
+  void judge(double used);
+  protocol::Async<void> trim_and_judge();
+  //! `target`, or the first threshold above it that is on; none: not above 0.
+  double low() const;
   void spill_if(bool wanted);
   protocol::Async<void> spill_until_content();
   //! False: no more now, the disk or its share is full.
@@ -54,6 +61,9 @@ class Spiller {
   bool spilling_ = false;
   bool process_over_ = false;      //!< the process has been above `spill` and not yet below `target`
   protocol::Duration rest_until_;  //!< after a failed write
+  protocol::Duration trim_from_;   //!< not before
+  bool trimming_ = false;
+  bool stopped_ = false;
   std::uint64_t next_file_ = 0;
 };
 
