@@ -19,6 +19,7 @@ import pytest
 import xarray as xr
 import zarr
 from conftest import SCHEDULER
+from distributed import wait
 from programs import Gate, until, workers_of
 
 import rask
@@ -332,3 +333,34 @@ def test_several_arrays_and_threads_at_one_device(fresh, files):
                                 "io.concurrency": {"default": 1, str(files): 2}})  # fmt: skip
         x, y = FORMATS["npy"](files), FORMATS["hdf5"](files)
         np.testing.assert_array_equal((x + y.T).compute(), np.load(files / "x.npy") + np.load(files / "x.npy").T)
+
+
+def where_it_runs(block):
+    """The number in the name of this worker, in place of each element."""
+    from distributed import get_worker
+
+    return np.full(block.shape, int(str(get_worker().name).removeprefix("w")))
+
+
+def fetches(client) -> dict:
+    """How often each worker has fetched something from another."""
+    return client.run(lambda dask_worker: dask_worker.state.transfer_incoming_count_total)
+
+
+@pytest.mark.skipif(SCHEDULER == "stock", reason="a stock scheduler makes no buffers")
+def test_blocks_are_worked_on_where_their_buffer_is(fresh, tmp_path):
+    """Eight buffers on two workers, the work on their blocks follows, and no worker fetches a byte."""
+    np.save(tmp_path / "x.npy", np.zeros((8, 100, 100)))
+    # An idle worker may steal a block and its buffer with it; here placement alone decides.
+    cluster = fresh(n_workers=2, env={"DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False"})
+    with cluster.connected() as client:
+        x = da.from_array(rask.io.npy(tmp_path / "x.npy"), chunks=(1, 25, 100), inline_array=True)
+        with dask.annotate(rask={"io": {"cluster": True, "buffer-bytes": 80_000}}):
+            done = x.map_blocks(where_it_runs, dtype=int).persist()
+            wait(done)
+            assert set(fetches(client).values()) == {0}
+            assert clustered(x)
+        found = done.compute()
+    assert set(found.flat) == {0, 1}
+    for plane in found:  # one buffer
+        assert len(set(plane.flat)) == 1
