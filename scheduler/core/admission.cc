@@ -12,14 +12,25 @@ constexpr std::size_t kLooks = 4096;   //!< at processing tasks of other workers
 constexpr std::size_t kConsumers = 8;  //!< inputs of a finished task that learn of its size
 constexpr std::uint32_t kMostLeeway = 1024;
 constexpr std::size_t kInputs = 16;      //!< of a finished task, looked at for what was fetched
+constexpr int kStepsBack = 8;            //!< from a family never measured to one that was
 constexpr std::uint64_t kFading = 16;  //!< results after which a large one is all but forgotten
 //! Results so small that a ten-thousandth of the worker's memory holds one per thread never wait.
 constexpr std::uint64_t kSmallParts = 10'000;
+//! Budget of a thread below which loads of unknown size fill half of the threads only.
+constexpr std::uint64_t kRoomyThread = 128'000'000;
 
+//! Of a result that is under way. Never measured: as large as what it is made of.
 std::uint64_t family_bytes(const TaskPrefix& prefix) {
-  return prefix.size_average < 0
-             ? 0
-             : static_cast<std::uint64_t>(prefix.size_average) + prefix.consumer_size;
+  if (prefix.size_average >= 0) {
+    return static_cast<std::uint64_t>(prefix.size_average) + prefix.consumer_size;
+  }
+  const TaskGroup* group = prefix.groups.empty() ? nullptr : prefix.groups.front();
+  for (int steps = 0; group != nullptr && group->prefix != nullptr && steps < kStepsBack; ++steps) {
+    const std::int64_t size = group->prefix->size_average;
+    if (size >= 0) return static_cast<std::uint64_t>(size);
+    group = group->last_dependency;
+  }
+  return 0;
 }
 
 //! Mean of its own group, or of its prefix while the group is new; -1: never measured.
@@ -105,6 +116,13 @@ bool has_leeway(const State& state, const Worker& worker, std::uint64_t needed) 
   return in_play(worker) < (freed ? 1 : leeway.tasks) || impatient(state, worker);
 }
 
+//! Tasks of one family that may run before any was measured. Each will hold a result and then make
+//! another of it, so where a thread has little room a full wave could pass the budget by itself.
+std::uint32_t first_wave(const Worker& worker, std::uint64_t budget) {
+  const bool roomy = budget / worker.nthreads >= kRoomyThread;
+  return roomy ? worker.nthreads : std::max(1u, worker.nthreads / 2);
+}
+
 bool may_start_unannotated(const State& state, const Task& task, const Worker& worker) {
   if (!state.config.memory_learned || !worker.rask) return true;
   const std::uint64_t budget = budget_of(state, worker);
@@ -112,7 +130,9 @@ bool may_start_unannotated(const State& state, const Task& task, const Worker& w
   TaskPrefix* prefix = task.group->prefix;
   if (mean_bytes(task) < 0) {
     const auto found = worker.load.find(prefix);
-    return found == worker.load.end() || found->second.count < worker.nthreads;
+    const std::uint32_t running = found == worker.load.end() ? 0 : found->second.count;
+    if (running >= worker.nthreads) return false;
+    return running < first_wave(worker, budget) || impatient(state, worker);
   }
   const std::uint64_t needed = expected_bytes(state, task);
   if (needed < worker.memory_limit / kSmallParts / worker.nthreads) return true;
@@ -177,8 +197,12 @@ void note_start(State& state, const Task& task, Worker& worker) {
   const std::uint64_t budget = budget_of(state, worker);
   if (budget == kNoBudget) return;
   const bool is_bounded = bounded(state, task);
-  if (!is_bounded && (!state.config.memory_learned || !worker.rask || mean_bytes(task) < 0)) return;
+  if (!is_bounded && (!state.config.memory_learned || !worker.rask)) return;
   Leeway& leeway = worker.leeway;
+  if (!is_bounded && mean_bytes(task) < 0) {
+    leeway.since = state.now.mono;
+    return;
+  }
   const std::uint64_t needed = expected_bytes(state, task);
   if (needed < worker.memory_limit / kSmallParts / worker.nthreads) return;
   if (fits(state, task, worker, budget)) {
@@ -222,6 +246,9 @@ void learn_room(const State& state, const Task& task, Worker& worker) {
 void learn_size(State& state, const Task& task, Worker& worker) {
   TaskPrefix& prefix = *task.group->prefix;
   const std::int64_t size = std::max<std::int64_t>(task.nbytes, 0);
+  if (prefix.size_average < 0 && task.dependencies.empty() && !task.dependents.empty()) {
+    prefix.consumer_size = static_cast<std::uint64_t>(size);  // a guess, until one is there
+  }
   prefix.size_average =
       prefix.size_average < 0 ? size : prefix.size_average + (size - prefix.size_average) / 4;
   if (!task.dependencies.empty()) learn_room(state, task, worker);
@@ -231,9 +258,11 @@ void learn_size(State& state, const Task& task, Worker& worker) {
     if (++looks > kConsumers) return;
     const Task& input = state.tasks[edge.task];
     if (!input.dependencies.empty()) continue;
-    std::uint64_t& consumer = input.group->prefix->consumer_size;
+    TaskPrefix& family = *input.group->prefix;
+    std::uint64_t& consumer = family.consumer_size;
     const auto seen = static_cast<std::uint64_t>(size);
-    consumer = consumer == 0 ? seen : consumer - consumer / 4 + seen / 4;
+    consumer = family.consumer_seen ? consumer - consumer / 4 + seen / 4 : seen;
+    family.consumer_seen = true;
   }
 }
 

@@ -114,6 +114,7 @@ void State::leave_group(Task& task) {
   group.last_dependency = nullptr;
   const bool drop_prefix = prefix.groups.empty() && prefixes.size() > kPrefixesKept;
   const std::string prefix_name = drop_prefix ? prefix.name : std::string();
+  if (drop_prefix) group.prefix = nullptr;  // groups made of it may keep the group alive
   groups.erase(group.name);
   task.group = nullptr;
   if (drop_prefix) prefixes.erase(prefix_name);

@@ -46,6 +46,7 @@ struct TaskPrefix : TaskCollection {
   std::vector<TaskGroup*> groups;
   std::int64_t size_average = -1;    //!< bytes of a result, of late; < 0: unknown
   std::uint64_t consumer_size = 0;   //!< of the results made from it, if it needs no input
+  bool consumer_seen = false;        //!< else it is a guess
   // Ledger of Occupancy: what processing tasks of this prefix are counted with.
   std::int64_t estimate_ns = 0;
   std::uint64_t processing = 0;
