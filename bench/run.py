@@ -53,6 +53,8 @@ def run_row(row: rows.Row, backend: cluster.Backend, repeats: int, timeout: floa
             entry.update(run_client(job, running.env, timeout))
         except (RuntimeError, subprocess.TimeoutExpired) as error:
             entry["error"] = f"{error}\n{running.log_text()}"
+        if (turns := running.longest_turn()) is not None:
+            entry["longest_turn_ms"], entry["turns_over_50_ms"] = turns
         if running.registered:
             entry["register_s"] = float(running.registered)
     return entry

@@ -7,15 +7,28 @@ most of these graphs would end or stall a stock scheduler; the others go through
 from __future__ import annotations
 
 import os
+import re
 import struct
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 from conftest import ENV, SCHEDULER
 from dask._task_spec import List, Task, TaskRef
-from programs import add, inc, print_lines, sign_and_sleep, sign_and_write, throws, total, until
+from distributed import wait
+from programs import (
+    add,
+    inc,
+    keywords,
+    print_lines,
+    sign_and_sleep,
+    sign_and_write,
+    throws,
+    total,
+    until,
+)
 from rawpeer import encode
 
 ours = pytest.mark.skipif(SCHEDULER != "rask", reason="would harm a stock scheduler")
@@ -168,6 +181,44 @@ def test_an_error_runs_down_a_chain_of_a_hundred_thousand(rask_client, neighbour
     with pytest.raises(RuntimeError, match="at the root"):
         future.result(timeout=240)
     assert rask_client.submit(inc, 1, pure=False).result(timeout=120) == 2
+
+
+@pytest.mark.fault("C4")
+def test_an_error_with_ten_thousand_dependents_and_their_cancellation(same):
+    """More than one step of the scheduler does at once, and more than one slice of keys."""
+
+    def prog(client):
+        root = client.submit(throws, "at the root", key="ten-thousand-root")
+        futures = client.map(add, [root] * 10_000, range(10_000))
+        wait(futures, timeout=120)
+        statuses = {future.status for future in futures}
+        texts = {repr(future.exception()) for future in futures[::1000]}
+        client.cancel(futures)
+        until(lambda: all(future.cancelled() for future in futures), "the cancellation")
+        return statuses, texts, client.submit(inc, 1, pure=False).result(timeout=60)
+
+    assert same(prog) == ({"error"}, {"RuntimeError('at the root')"}, 2)
+
+
+def most_memory(process) -> int:
+    """Bytes the process had at most, so far."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1))
+
+
+@ours
+@pytest.mark.fault("C4", "C5")
+def test_one_error_for_many_keys_is_not_copied_for_each(fresh):
+    cluster = fresh(n_workers=0)
+    with cluster.connected() as client:
+        wait(client.submit(inc, WhenOpened(throws, "a first one")))
+        before = most_memory(cluster.scheduler)
+        futures = client.map(keywords, range(20_000), pure=False, y=WhenOpened(throws, "x" * 5000))
+        wait(futures, timeout=120)
+        assert {future.status for future in futures} == {"error"}
+        assert "x" * 5000 in repr(futures[-1].exception().__cause__)
+    # 20 000 copies would be 100 MB.
+    assert most_memory(cluster.scheduler) - before < 50e6
 
 
 @pytest.mark.fault("C4")

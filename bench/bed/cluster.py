@@ -7,6 +7,7 @@ because a scheduler unpickles graphs that name `bed.tasks`.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,6 +128,16 @@ class Cluster:
         for process in self.extra:
             process.stop()
         self.processes.close()
+
+    def longest_turn(self) -> tuple[float, int] | None:
+        """Ends a rask scheduler, which says how many ms the longest turn of its loop took, and how
+        many turns took more than 50."""
+        if self.backend.scheduler != "rask":
+            return None
+        self.processes.scheduler.stop()
+        said = re.search(r"Longest turn of the loop: (\S+) ms; (\d+) of",
+                         self.processes.scheduler.log_text())
+        return (float(said.group(1)), int(said.group(2))) if said else None
 
     def log_text(self) -> str:
         """The last lines that each process printed, for when something went wrong."""

@@ -5,6 +5,8 @@
 //! for which many small messages are dear (a Python client) can have an interval: an op after a
 //! pause leaves at once, the next ones together at the end of the interval. The interval grows while
 //! messages stay large, because then the peer is busy and each message costs it more than the wait.
+//! A batch that grows while a write is in flight is closed in pieces of kBatchMax, so that nothing
+//! large is ever moved in memory, and the peer can act on one piece while the next one comes.
 //!
 //! Answers to: distributed/batched.py, BatchedSend.
 #pragma once
@@ -47,19 +49,21 @@ class StreamSender {
 
   //! The writer for exactly one more op-map.
   MessageWriter& op() {
-    if (connection_) ask_for_flush();
+    if (connection_) {
+      if (batch_.bytes() >= kBatchMax) close_batch();
+      ask_for_flush();
+    }
     return batch_.next();
+  }
+  //! Bytes that the peer has not taken yet.
+  std::size_t unsent_bytes() const {
+    return batch_.bytes() + (connection_ ? connection_->unsent_bytes() : 0);
   }
 
   const Connection::Ref& connection() const { return connection_; }
 
  private:
   void ask_for_flush() {
-    if (batch_.bytes() > kLimits.outbox_bytes_max) {
-      connection_->abort({Fault::too_large, "the peer does not read: " +
-                                                std::to_string(batch_.bytes()) + " bytes wait"});
-      return;
-    }
     if (interval_ms_ > 0) {
       const std::uint64_t since = connection_->loop_ms() - sent_at_ms_;
       if (since < interval_ms_) {
@@ -87,6 +91,7 @@ class StreamSender {
     }
   }
 
+  static constexpr std::size_t kBatchMax = 1 << 20;
   static constexpr std::uint32_t kManyOps = 32, kFewOps = 8;
   Connection::Ref connection_;
   StreamBatch batch_;

@@ -155,6 +155,26 @@ PayloadRef bin_payload(ByteView bytes) {
   return payload;
 }
 
+PayloadRef pickled_bytes_payload(ByteView bytes) {
+  // PROTO 4, BINBYTES, STOP.
+  std::string pickle("\x80\x04" "B");
+  for (const int shift : {0, 8, 16, 24}) pickle.push_back(static_cast<char>(bytes.size() >> shift));
+  pickle += bytes;
+  pickle += '.';
+  std::string header;
+  header += '\x83';  // a map of three
+  append_str(header, "pickled-obj");
+  append_bin(header, pickle);
+  append_str(header, "compression");
+  append_array_header(header, 0);
+  append_str(header, "num-sub-frames");
+  header += '\0';  // the number 0
+  auto payload = std::make_shared<Payload>();
+  payload->kind = Payload::Kind::pickled;
+  payload->header = Slice::own(std::move(header));
+  return payload;
+}
+
 PayloadRef str_payload(std::string_view text) {
   auto payload = std::make_shared<Payload>();
   std::string packed;

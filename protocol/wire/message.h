@@ -74,5 +74,7 @@ const PayloadRef& nil_payload();
 //! A payload that holds bytes as msgpack bin, for example a hand-made pickle.
 PayloadRef bin_payload(ByteView bytes);
 PayloadRef str_payload(std::string_view text);
+//! Bytes, for a Python peer, in a frame of their own: see MessageWriter::payload_once.
+PayloadRef pickled_bytes_payload(ByteView bytes);
 
 }  // namespace protocol

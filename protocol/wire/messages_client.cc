@@ -160,9 +160,9 @@ void write(MessageWriter& writer, const ClientTaskErred& message) {
   writer.field("key");
   writer.key(message.key);
   writer.field("exception");
-  writer.payload(message.exception);
+  writer.payload_once(message.exception);
   writer.field("traceback");
-  writer.payload(message.traceback ? message.traceback : nil_payload());
+  writer.payload_once(message.traceback ? message.traceback : nil_payload());
 }
 
 void write(MessageWriter& writer, const LostData& message) {

@@ -8,6 +8,7 @@
 namespace protocol {
 namespace {
 
+constexpr std::size_t kOnceMax = 8;          //!< values looked for in payload_once
 constexpr std::size_t kMoveMin = 64 * 1024;  //!< a larger frame 0 is handed over, not copied
 
 void put_word(char* at, std::uint64_t word) { std::memcpy(at, &word, 8); }
@@ -65,14 +66,18 @@ std::uint64_t MessageWriter::attach(const Slice& frame) {
   return lengths_.size();
 }
 
-void MessageWriter::marker(Payload::Kind kind, std::span<const Slice> bundle) {
+void MessageWriter::mark(Payload::Kind kind, std::uint64_t frame) {
   map(1);
   if (kind == Payload::Kind::serialized) {
     field("__Serialized__");
   } else {
     field("__Pickled__");
   }
-  uinteger(lengths_.size() + 1);
+  uinteger(frame);
+}
+
+void MessageWriter::marker(Payload::Kind kind, std::span<const Slice> bundle) {
+  mark(kind, lengths_.size() + 1);
   for (const Slice& frame : bundle) attach(frame);
 }
 
@@ -101,6 +106,19 @@ void MessageWriter::payload(const Payload& payload) {
       CHECK_ALWAYS(parsed.ok() && value(message, message.root()).ok());
     }
   }
+}
+
+void MessageWriter::payload_once(const PayloadRef& payload) {
+  const auto kind = payload->kind;
+  if (kind != Payload::Kind::serialized && kind != Payload::Kind::pickled) {
+    return this->payload(*payload);
+  }
+  for (const auto& [known, frame] : once_) {
+    if (known == payload) return mark(kind, frame);
+  }
+  if (once_.size() == kOnceMax) once_.erase(once_.begin());
+  once_.emplace_back(payload, lengths_.size() + 1);
+  this->payload(*payload);
 }
 
 void MessageWriter::run_spec(const RunSpec& spec) {
@@ -229,6 +247,7 @@ void MessageWriter::reset() {
   side_.clear();
   segments_.clear();
   lengths_.clear();
+  once_.clear();
   attached_ = 0;
 }
 

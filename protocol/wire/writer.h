@@ -13,6 +13,7 @@
 #include <msgpack.hpp>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "protocol/base/key.h"
@@ -74,6 +75,9 @@ class MessageWriter {
   //! A value that is carried, of whatever form.
   void payload(const Payload& payload);
   void payload(const PayloadRef& payload) { this->payload(*payload); }
+  //! The same; frames of a value that this message holds already are referred to, not sent again.
+  //! For Python peers: our own reader lets no two markers name one frame (message.h).
+  void payload_once(const PayloadRef& payload);
   //! A run spec as stock sends it: a marker whose sub-header frame holds the pickle.
   void run_spec(const RunSpec& spec);
   //! A value of another message; markers inside are numbered anew and their frames attached.
@@ -108,6 +112,7 @@ class MessageWriter {
 
   msgpack::packer<ByteBuffer> packer() { return msgpack::packer<ByteBuffer>(frame0_); }
   void append(const Slice& piece);
+  void mark(Payload::Kind kind, std::uint64_t frame);
   void end_frame(std::uint64_t length) {
     lengths_.push_back(length);
     attached_ += length;
@@ -118,6 +123,7 @@ class MessageWriter {
   ByteBuffer side_;                      //!< small pieces of attached frames
   std::vector<Segment> segments_;
   std::vector<std::uint64_t> lengths_;   //!< of the attached frames
+  std::vector<std::pair<PayloadRef, std::uint64_t>> once_;  //!< by payload_once: first frame
   std::size_t attached_ = 0;
 };
 

@@ -179,8 +179,19 @@ bool unpin_some(State& state, Submission& graph, std::uint32_t& budget) {
   return graph.cursor == graph.pinned.size();
 }
 
+void release_wants(State& state, Submission& graph, std::uint32_t& budget) {
+  const std::size_t some = std::min<std::size_t>(budget, graph.wants.size());
+  const std::span<const TaskId> last(graph.wants.end() - static_cast<std::ptrdiff_t>(some), some);
+  if (graph.lost) report_lost(state, graph, last);
+  for (const TaskId id : last) release_want(state, graph.client, id);
+  run_transitions(state);
+  graph.wants.resize(graph.wants.size() - some);
+  budget -= static_cast<std::uint32_t>(some);
+}
+
 //! Newest first, so that dependents mostly go before their inputs.
 bool discard_some(State& state, Submission& graph, std::uint32_t& budget) {
+  if (!graph.wants.empty()) release_wants(state, graph, budget);
   for (std::vector<TaskId>* list : {&graph.fresh, &graph.keys}) {
     for (; !list->empty() && budget > 0; --budget) {
       const TaskId id = list->back();
@@ -190,7 +201,7 @@ bool discard_some(State& state, Submission& graph, std::uint32_t& budget) {
     }
   }
   fill_slots(state);
-  return graph.fresh.empty() && graph.keys.empty();
+  return graph.wants.empty() && graph.fresh.empty() && graph.keys.empty();
 }
 
 }  // namespace
@@ -213,11 +224,16 @@ void strip(State& state, TaskId id) {
   end_bare_key(state, id);
 }
 
-void drop(State& state, Submission& graph) {
-  if (graph.append) {
-    for (const TaskId id : graph.wants) release_want(state, graph.client, id);
-    run_transitions(state);
+void report_lost(State& state, const Submission& graph, std::span<const TaskId> tasks) {
+  ReportCancelled report{graph.client, {}, "lost dependencies", "", true};
+  for (const TaskId id : tasks) {
+    report.keys.push_back(Key{std::string(state.tasks[id].key().bytes)});
   }
+  state.tell(std::move(report));
+}
+
+void drop(Submission& graph) {
+  if (!graph.append && !graph.lost) graph.wants.clear();  // they were never made known
   graph.phase = Phase::dropping;
   graph.cursor = 0;
 }

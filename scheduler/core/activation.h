@@ -18,7 +18,10 @@ bool continue_submission(State& state, Submission& graph, std::uint32_t& budget)
 bool has_work(const Submission& graph);
 
 //! Begins to forget everything the submission staged, and its client's wants of it.
-void drop(State& state, Submission& graph);
+void drop(Submission& graph);
+
+//! The client is told that these keys of the graph will not come.
+void report_lost(State& state, const Submission& graph, std::span<const TaskId> tasks);
 
 //! Makes a staged task a bare key again: no spec, no inputs. It may end here if nobody refers to it.
 void strip(State& state, TaskId id);

@@ -274,6 +274,7 @@ void on_restarted(State& state) {
   state.replicated.clear();
   state.thefts.in_flight.clear();
   state.recalls.clear();
+  state.put_off.clear();
   state.held = state.chained = 0;
   state.forget_families();
   state.tasks.clear();

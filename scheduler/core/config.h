@@ -56,6 +56,8 @@ struct Config {
   bool memory_learned = true;              //!< also without annotations, on rask workers
   Duration memory_patience = Duration::ms(5000);  //!< how long waiting may be of no use
   Duration memory_too_large_grace = Duration::ms(10'000);  //!< in which a larger worker may come
+  //! Transitions after which a step leaves what can wait to later turns; see later.h.
+  std::uint32_t transitions_at_once = 8192;
   std::uint32_t story_length = 100'000;    //!< transitions remembered
   std::uint64_t seed = 1;
 };

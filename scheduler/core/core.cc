@@ -7,6 +7,7 @@
 #include "scheduler/core/ahead.h"
 #include "scheduler/core/handlers.h"
 #include "scheduler/core/intake.h"
+#include "scheduler/core/later.h"
 #include "scheduler/core/replicas.h"
 #include "scheduler/core/shuffle.h"
 #include "scheduler/core/state.h"
@@ -43,6 +44,7 @@ void on_tick(State& state) {
 void on_turn(State& state, const Turn& turn) {
   state.turn_wanted = false;
   std::uint32_t budget = turn.budget;
+  take_up_again(state);
   release_leaving_clients(state, budget);
   continue_submissions(state, budget);
   for (int i = 0; i < kOldChunksPerTurn && state.tasks.free_old_chunk(); ++i) continue;
@@ -52,6 +54,7 @@ struct Dispatch {
   State& state;
   void operator()(const WorkerAdded& e) { on_worker_added(state, e); }
   void operator()(const WorkerStatusChanged& e) { on_worker_status(state, e); }
+  void operator()(const WorkerFading& e) { on_worker_fading(state, e); }
   void operator()(const WorkerLost& e) { on_worker_lost(state, e); }
   void operator()(const WorkerHeartbeat& e) { on_heartbeat(state, e); }
   void operator()(const WorkerResourcesSet& e) { on_resources(state, e); }
@@ -98,6 +101,7 @@ void begin_step(State& state, std::string_view stimulus, Now now, Actions& out) 
   state.dead.clear();
   state.now = now;
   state.out = &out;
+  state.hops = 0;
   state.story.begin(stimulus);
 }
 
@@ -127,7 +131,7 @@ void drop_outdated_errors(State& state, std::size_t first) {
 
 void ask_for_turn(State& state) {
   if (state.turn_wanted) return;
-  bool more = !state.leaving.empty() || state.tasks.has_old_chunks();
+  bool more = !state.leaving.empty() || state.tasks.has_old_chunks() || can_take_up(state);
   for (const auto& [id, graph] : state.submissions) more = more || has_work(graph);
   if (!more) return;
   state.turn_wanted = true;
@@ -147,6 +151,7 @@ void Core::step(const Event& event, std::string_view stimulus, Now now, Actions&
   // Whatever happened may have made room for a task that waits for memory.
   if (!state_->lanes.empty() || (!state_->queue.empty() && !state_->open.empty())) {
     fill_slots(*state_);
+    end_shuffles(*state_);
   }
   drop_outdated_errors(*state_, first);
   ask_for_turn(*state_);

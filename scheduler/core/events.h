@@ -69,6 +69,12 @@ struct WorkerLost {
   bool expected = false;
 };
 
+//! The worker is gone, and much was on it: some of that is taken off it, ahead of WorkerLost.
+struct WorkerFading {
+  WorkerId worker;
+  bool expected = false;
+};
+
 struct Executing {
   KeyView key;
   double seconds;
@@ -360,7 +366,7 @@ struct Turn {
 struct Tick {};
 
 using Event = std::variant<
-    WorkerAdded, WorkerStatusChanged, WorkerLost, WorkerHeartbeat, WorkerResourcesSet,
+    WorkerAdded, WorkerStatusChanged, WorkerFading, WorkerLost, WorkerHeartbeat, WorkerResourcesSet,
     TaskFinished, TaskErred, ReplicasAdded, ReplicaDropped, WhoHasRequested, TaskSeceded,
     TaskRescheduled, StealAnswered,
     ClientAdded, ClientRemoved, KeysDesired, KeysReleased, KeysCancelled, KeyReported, KeysRetried,

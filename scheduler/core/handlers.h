@@ -13,6 +13,7 @@ namespace scheduler {
 // worker_handlers.cc: workers come, change and go
 void on_worker_added(State& state, const WorkerAdded& added);
 void on_worker_status(State& state, const WorkerStatusChanged& changed);
+void on_worker_fading(State& state, const WorkerFading& fading);
 void on_worker_lost(State& state, const WorkerLost& lost);
 void on_heartbeat(State& state, const WorkerHeartbeat& beat);
 void on_resources(State& state, const WorkerResourcesSet& set);

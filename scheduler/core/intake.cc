@@ -199,20 +199,10 @@ void want(State& state, Submission& graph, TaskId id) {
   if (state.tasks[id].state == S::released) graph.revive.push_back(id);
 }
 
-void report_lost(State& state, const Submission& graph, const std::vector<TaskId>& tasks) {
-  ReportCancelled report{graph.client, {}, "lost dependencies", "", true};
-  for (const TaskId id : tasks) {
-    report.keys.push_back(Key{std::string(state.tasks[id].key().bytes)});
-  }
-  state.tell(std::move(report));
-}
-
 //! The client is told that none of it will come; what it asked for is let go.
-void cancel(State& state, Submission& graph) {
-  report_lost(state, graph, graph.wants);
-  for (const TaskId id : graph.wants) release_want(state, graph.client, id);
-  run_transitions(state);
-  drop(state, graph);
+void cancel(Submission& graph) {
+  graph.lost = true;
+  drop(graph);
 }
 
 //! append: all slices are in. Keys that were asked for and never defined are lost.
@@ -283,7 +273,7 @@ void on_graph_records(State& state, const GraphRecords& records) {
   for (const GraphTask& task : records.tasks) {
     complete_so_far = take_record(state, *graph, task) && complete_so_far;
   }
-  if (!complete_so_far) cancel(state, *graph);
+  if (!complete_so_far) cancel(*graph);
   if (graph->append) begin_work(state, graph->id);
 }
 
@@ -307,7 +297,7 @@ void on_graph_committed(State& state, const GraphCommitted& committed) {
   for (const TaskRecord& record : graph->kept) settle_kept(state, *graph, record);
   graph->kept.clear();
   if (graph->append ? graph->unrecorded > 0 : !complete(state, *graph)) {
-    cancel(state, *graph);
+    cancel(*graph);
   } else if (graph->append) {
     close_appended(state, *graph);
   } else {
@@ -322,14 +312,14 @@ void on_graph_committed(State& state, const GraphCommitted& committed) {
 void on_graph_dropped(State& state, const GraphDropped& dropped) {
   Submission* graph = find_submission(state, dropped.submission);
   if (graph == nullptr) return;
-  drop(state, *graph);
+  drop(*graph);
   begin_work(state, dropped.submission);
 }
 
 void drop_submissions_of(State& state, ClientId client) {
   for (auto& [id, graph] : state.submissions) {
     if (graph.client == client && !graph.closed && graph.phase != Submission::Phase::dropping) {
-      drop(state, graph);
+      drop(graph);
     }
   }
 }

@@ -4,30 +4,13 @@
 #include "scheduler/core/admission.h"
 #include "scheduler/core/ahead.h"
 #include "scheduler/core/assignment.h"
+#include "scheduler/core/later.h"
 #include "scheduler/core/stealing.h"
 #include "scheduler/core/transitions.h"
 
 namespace scheduler {
 
 namespace {
-
-//! Dependents that waited for this task alone may run, the most urgent first.
-void wake_dependents(State& state, Task& task) {
-  absl::InlinedVector<TaskId, 8> ready;
-  for (const Edge& edge : task.dependents) {
-    Task& dependent = state.tasks[edge.task];
-    Edge& there = state.other_end_of_dependent(edge);
-    if (!there.flag) continue;
-    state.set_waiting_on(dependent, there, false);
-    if (dependent.waiting_on == 0) ready.push_back(edge.task);
-  }
-  if (ready.size() > 1) {  // the last recommendation is taken first
-    std::stable_sort(ready.begin(), ready.end(), [&](TaskId a, TaskId b) {
-      return state.tasks[b].priority < state.tasks[a].priority;
-    });
-  }
-  for (const TaskId id : ready) recommend(state, id, TaskState::processing);
-}
 
 void let_inputs_go(State& state, Task& task) {
   for (const Edge& edge : task.dependencies) {
@@ -49,7 +32,7 @@ void to_memory(State& state, TaskId id, const TaskFinished& done) {
   durations_known(state, *group.prefix);
 
   state.add_replica(id, done.worker);
-  wake_dependents(state, task);
+  tell_dependents(state, id);
   let_inputs_go(state, task);
   if (!task.needed()) {
     recommend(state, id, TaskState::released);
@@ -96,7 +79,7 @@ void appear_in_memory(State& state, TaskId id, const std::vector<WorkerId>& hold
     const TaskState other = state.tasks[edge.task].state;
     state.set_waiter(task, edge, other == TaskState::waiting || other == TaskState::staged);
   }
-  wake_dependents(state, task);
+  tell_dependents(state, id);
   state.set_state(task, TaskState::memory);
 }
 

@@ -20,6 +20,8 @@ void abandon_dependencies(State& state, TaskId id) {
     const Task& input = state.tasks[input_id];
     if (input.dependents.empty() && input.who_wants.empty() && input.pins == 0) {
       recommend(state, input_id, S::forgotten);
+    } else if (!input.needed() && input.state != S::staged) {
+      recommend(state, input_id, S::released);  // it was kept for this one, put off to run again
     }
   }
 }
@@ -144,8 +146,8 @@ void memory_released(State& state, TaskId id) {
     Task& dependent = state.tasks[edge.task];
     if (dependent.state == S::waiting) {
       state.set_waiting_on(dependent, state.other_end_of_dependent(edge), true);
-    } else if (dependent.state != S::staged) {
-      recommend(state, edge.task, S::waiting);
+    } else if (dependent.state != S::staged && dependent.state != S::released) {
+      recommend(state, edge.task, S::waiting);  // a released one is on its way there already
     }
   }
 }

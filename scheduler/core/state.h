@@ -113,7 +113,10 @@ struct State {
   bool errors_reported = false;         //!< some ReportErred was emitted
   bool turn_wanted = false;             //!< a Turn has been asked for and is still to come
   bool tick_wanted = false;             //!< so has a Tick
+  std::uint32_t hops = 0;               //!< transitions taken in this step
   std::deque<ClientId> leaving;         //!< clients whose wants are being let go
+  std::deque<TaskId> put_off;           //!< to be looked at again; see later.h
+  std::uint32_t fading = 0;             //!< workers: until they are lost, nothing put off is taken up
 
   // ---- read side ------------------------------------------------------------------------------
   Worker& worker(WorkerId id) { return *workers[id.value]; }

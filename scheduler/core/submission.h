@@ -33,6 +33,7 @@ struct Submission {
   bool append = false;
   bool closed = false;                //!< no more slices will come
   bool committed = false;             //!< its tasks are visible
+  bool lost = false;                  //!< dropped because nobody has what it needs
   Phase phase = Phase::open;
   double generation = 0;
   std::vector<TaskId> keys;           //!< by number

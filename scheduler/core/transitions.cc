@@ -6,6 +6,7 @@
 #include "scheduler/core/admission.h"
 #include "scheduler/core/ahead.h"
 #include "scheduler/core/assignment.h"
+#include "scheduler/core/later.h"
 #include "scheduler/core/placement.h"
 #include "scheduler/core/release.h"
 #include "scheduler/core/shuffle.h"
@@ -16,12 +17,6 @@ namespace {
 
 using S = TaskState;
 
-//! Marks the task as failed because of `error`, ahead of its transition to erred.
-void blame(State& state, TaskId id, const TaskErrorRef& error) {
-  state.extra(state.tasks[id]).error = error;
-  recommend(state, id, S::erred);
-}
-
 void released_waiting(State& state, TaskId id) {
   Task& task = state.tasks[id];
   if (task.has_lost_dependencies || !task.spec) return recommend(state, id, S::forgotten);
@@ -29,7 +24,8 @@ void released_waiting(State& state, TaskId id) {
     const S other = state.tasks[edge.task].state;
     state.set_waiter(task, edge, other == S::waiting || other == S::staged);
   }
-  if (!task.needed()) return;  // those who needed it have gone since this was recommended
+  // Those who needed it may have gone since this was recommended.
+  if (!task.needed()) return let_go_of_inputs(state, task);
   for (const Edge& edge : task.dependencies) {
     const Task& input = state.tasks[edge.task];
     if (input.state != S::erred) continue;
@@ -104,12 +100,8 @@ void queued_processing(State& state, TaskId id) {
 //! The task is in state erred from now on, because of the error it has.
 void propagate_erred(State& state, TaskId id) {
   Task& task = state.tasks[id];
-  const TaskErrorRef error = task.extra->error;
   state.set_state(task, S::erred);
-  for (const Edge& edge : task.dependents) {
-    // Staged tasks find the error when they begin.
-    if (edge.flag && state.tasks[edge.task].state != S::staged) blame(state, edge.task, error);
-  }
+  tell_dependents(state, id);
   for (const Edge& edge : task.dependencies) {
     Task& input = state.tasks[edge.task];
     state.set_waiter(input, state.other_end_of_dependency(edge), false);
@@ -221,7 +213,7 @@ void come_to_rest(State& state, TaskId id) {
 void erred_released(State& state, TaskId id) {
   Task& task = state.tasks[id];
   task.extra->error = nullptr;
-  for (const Edge& edge : task.dependents) {
+  for (const Edge& edge : told_now(state, task)) {
     if (state.tasks[edge.task].state == S::erred) recommend(state, edge.task, S::waiting);
   }
   for (const WorkerId worker : task.extra->erred_on) {
@@ -236,6 +228,16 @@ void recommend(State& state, TaskId id, TaskState target) {
   Task& task = state.tasks[id];
   if (task.recommended == S::staged) state.recommendations.push_back(id);
   task.recommended = target;
+}
+
+void blame(State& state, TaskId id, const TaskErrorRef& error) {
+  Task& task = state.tasks[id];
+  if (state.recommendations.size() >= state.config.transitions_at_once &&
+      task.state == S::waiting && task.recommended == S::staged) {
+    return state.put_off.push_back(id);  // it will find the error
+  }
+  state.extra(task).error = error;
+  recommend(state, id, S::erred);
 }
 
 bool dormant(const State& state, const Task& task) {
@@ -269,6 +271,8 @@ void run_transitions(State& state) {
     Task& task = state.tasks[id];
     const TaskState target = task.recommended;
     task.recommended = S::staged;
+    if (enough_done(state) && put_off(state, id, target)) continue;
+    ++state.hops;
     transition(state, id, target);
     const bool rests = task.state == S::released || task.state == S::erred;
     if (rests && task.recommended == S::staged) come_to_rest(state, id);

@@ -14,7 +14,9 @@
 namespace scheduler {
 
 void recommend(State& state, TaskId id, TaskState target);
-//! Takes recommendations until none is left.
+//! Marks the task as failed because of `error`, ahead of its transition to erred.
+void blame(State& state, TaskId id, const TaskErrorRef& error);
+//! Takes recommendations until none is left; what can wait is put off when there are too many.
 void run_transitions(State& state);
 //! One transition now, its consequences still recommended only.
 void transition(State& state, TaskId id, TaskState target);

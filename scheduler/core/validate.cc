@@ -1,6 +1,7 @@
 #include "scheduler/core/validate.h"
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +21,9 @@ bool in_play(S state) {
 
 class Checker {
  public:
-  explicit Checker(const State& state) : state_(state) {}
+  explicit Checker(const State& state) : state_(state) {
+    put_off_.insert(state.put_off.begin(), state.put_off.end());
+  }
 
   std::vector<std::string> run() {
     state_.tasks.for_each([this](TaskId id, const Task& task) {
@@ -46,6 +49,8 @@ class Checker {
   void expect(bool holds, const char* rule) {
     if (!holds && broken_.size() < 20) broken_.push_back(subject_ + ": " + rule);
   }
+  //! A task that is put off, and whatever it shares an edge with, is bound by fewer rules.
+  bool put_off(TaskId id) const { return !put_off_.empty() && put_off_.contains(id); }
   const Task& task(TaskId id) const { return state_.tasks[id]; }
 
   void check_edges(TaskId id, const Task& t) {
@@ -59,8 +64,9 @@ class Checker {
                  input.dependents[edge.place].place == i,
              "an edge to a dependency does not match its other end");
       if (!edge.flag) continue;
-      expect(input.who_has.empty(), "waits for a task that is in memory");
-      expect(in_play(input.state), "waits for a task that is not on its way");
+      const bool loose = put_off(id) || put_off(edge.task);
+      expect(loose || input.who_has.empty(), "waits for a task that is in memory");
+      expect(loose || in_play(input.state), "waits for a task that is not on its way");
     }
     for (std::size_t i = 0; i < t.dependents.size(); ++i) {
       const Edge& edge = t.dependents[i];
@@ -70,9 +76,11 @@ class Checker {
       expect(edge.place < dependent.dependencies.size() &&
                  dependent.dependencies[edge.place].task == id,
              "an edge to a dependent does not match its other end");
-      expect(!edge.flag || in_play(dependent.state), "a waiter is not in play");
+      const bool loose = put_off(edge.task);
+      expect(loose || !edge.flag || in_play(dependent.state), "a waiter is not in play");
       if (t.state == S::memory) {
-        expect(edge.flag == in_play(dependent.state), "in memory: waiters are the ones in play");
+        expect(loose || edge.flag == in_play(dependent.state),
+               "in memory: waiters are the ones in play");
       }
     }
     expect(waiting_on == t.waiting_on, "waiting_on is not the number of flagged dependencies");
@@ -80,12 +88,13 @@ class Checker {
   }
 
   //! Ready to run: inputs are in memory and know that this task needs them.
-  void check_ready(const Task& t) {
+  void check_ready(TaskId id, const Task& t) {
     expect(t.waiting_on == 0, "ready but waiting");
     expect(!t.has_lost_dependencies, "ready but an input is lost for good");
     expect(t.error() == nullptr, "ready but has an error");
     for (const Edge& edge : t.dependencies) {
       const Task& input = task(edge.task);
+      if (input.state == S::erred && put_off(id)) continue;  // it will be told
       expect(!input.who_has.empty(), "ready but an input is not in memory");
       expect(input.dependents[edge.place].flag, "ready but an input does not know its waiter");
     }
@@ -103,21 +112,24 @@ class Checker {
       case S::released:
         expect(t.waiting_on == 0, "released but waiting");
         for (const Edge& edge : t.dependents) {
-          expect(!edge.flag || task(edge.task).state == S::staged, "released but waited for");
+          expect(!edge.flag || task(edge.task).state == S::staged || put_off(id) ||
+                     put_off(edge.task),
+                 "released but waited for");
         }
         break;
       case S::waiting:
-        expect(t.waiting_on > 0, "waiting for nothing");
+        expect(t.waiting_on > 0 || put_off(id), "waiting for nothing");
         expect(bool(t.spec), "waiting without a run spec");
         for (const Edge& edge : t.dependencies) {
           const Task& input = task(edge.task);
-          expect(input.who_has.empty() == static_cast<bool>(edge.flag),
+          const bool loose = put_off(id) || put_off(edge.task);
+          expect(loose || input.who_has.empty() == static_cast<bool>(edge.flag),
                  "waits for a dependency iff it is not in memory");
-          expect(input.dependents[edge.place].flag, "an input does not know its waiter");
+          expect(loose || input.dependents[edge.place].flag, "an input does not know its waiter");
         }
         break;
       case S::queued:
-        check_ready(t);
+        check_ready(id, t);
         if (bounded(state_, t)) {
           expect(state_.lanes.contains(id, t), "a bounded task is queued but in no lane");
           ++delayed_;
@@ -127,26 +139,28 @@ class Checker {
         }
         break;
       case S::no_worker: {
-        check_ready(t);
+        check_ready(id, t);
         const auto found = state_.unrunnable.find(t.processing_place);
         expect(found != state_.unrunnable.end() && found->second.task == id, "not in unrunnable");
         ++unrunnable_;
         break;
       }
       case S::processing:
-        check_ready(t);
+        check_ready(id, t);
         expect(bool(t.spec), "processing without a run spec");
         break;
-      case S::memory: expect(t.needed() || !t.spec, "in memory but not needed"); break;
+      case S::memory:
+        expect(t.needed() || !t.spec || put_off(id), "in memory but not needed");
+        break;
       case S::erred:
       case S::forgotten: break;
     }
     if (t.state == S::released || t.state == S::erred) {
-      expect(t.needed() || !t.dependents.empty(), "nobody refers to it");
+      expect(t.needed() || !t.dependents.empty() || put_off(id), "nobody refers to it");
     }
     if (t.state != S::staged && t.state != S::released && t.state != S::erred &&
         t.state != S::memory) {
-      expect(t.needed(), "in play but nobody needs it");
+      expect(t.needed() || put_off(id), "in play but nobody needs it");
     }
   }
 
@@ -372,6 +386,7 @@ class Checker {
   }
 
   const State& state_;
+  absl::flat_hash_set<TaskId> put_off_;  //!< see later.h
   std::string subject_;
   std::vector<std::string> broken_;
   absl::flat_hash_map<const TaskGroup*, StateCounts> in_state_;

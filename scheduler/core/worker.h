@@ -42,6 +42,7 @@ struct Worker {
   std::uint64_t memory_limit = 0;  //!< 0: none
   WorkerStatus status = WorkerStatus::init;
   bool rask = false;
+  bool fading = false;             //!< gone; what was on it is taken off a part at a time
   std::uint32_t rank = 0;          //!< place among the living, by address
   bool idle = false;               //!< by occupancy
   bool has_slot = false;           //!< by number of tasks (Dask's idle_task_count)

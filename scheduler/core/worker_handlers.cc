@@ -4,6 +4,7 @@
 //! the transitions, and last the news to the other workers.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "scheduler/core/ahead.h"
 #include "scheduler/core/assignment.h"
@@ -88,18 +89,21 @@ bool killed_too_many(State& state, TaskId id, const Worker& worker) {
   return true;
 }
 
-void lose_processing(State& state, const Worker& worker, bool expected) {
-  const std::vector<TaskId> processing = worker.processing;
-  for (const TaskId id : processing) {
+//! The newest `most` entries of a list that changes while they are seen to.
+std::vector<TaskId> newest(const std::vector<TaskId>& list, std::size_t most) {
+  return {list.end() - static_cast<std::ptrdiff_t>(std::min(most, list.size())), list.end()};
+}
+
+void lose_processing(State& state, const Worker& worker, bool expected, std::size_t most) {
+  for (const TaskId id : newest(worker.processing, most)) {
     if (expected || !killed_too_many(state, id, worker)) {
       recommend(state, id, TaskState::released);
     }
   }
 }
 
-void lose_replicas(State& state, const Worker& worker) {
-  const std::vector<TaskId> held = worker.has_what;
-  for (const TaskId id : held) {
+void lose_replicas(State& state, const Worker& worker, std::size_t most) {
+  for (const TaskId id : newest(worker.has_what, most)) {
     const Task& task = state.tasks[id];
     state.remove_replica(id, worker.id);
     const bool was_actor =
@@ -163,7 +167,7 @@ void on_worker_added(State& state, const WorkerAdded& added) {
 void on_worker_status(State& state, const WorkerStatusChanged& changed) {
   if (!state.has_worker(changed.worker) || changed.status == WorkerStatus::closed) return;
   Worker& worker = state.worker(changed.worker);
-  if (worker.status == changed.status) return;
+  if (worker.status == changed.status || worker.fading) return;
   worker.status = changed.status;
   if (worker.running()) {
     start_using(state, worker);
@@ -173,13 +177,38 @@ void on_worker_status(State& state, const WorkerStatusChanged& changed) {
   refresh_no_workers_since(state);
 }
 
+void on_worker_fading(State& state, const WorkerFading& fading) {
+  if (!state.has_worker(fading.worker)) return;
+  Worker& worker = state.worker(fading.worker);
+  if (!worker.fading) {
+    worker.fading = true;
+    ++state.fading;
+    worker.status = WorkerStatus::closing;
+    state.running.set(worker.rank, false);
+    state.set_membership(worker, false, false, false);
+    state.set_hungry(worker, false);
+    lose_ahead(state, worker, fading.expected);
+  }
+  // What was on it begins elsewhere when all of that is known: later.
+  state.hops = state.config.transitions_at_once;
+  const std::size_t most = state.config.transitions_at_once;
+  if (!worker.processing.empty()) {
+    lose_processing(state, worker, fading.expected, most);
+  } else {
+    lose_replicas(state, worker, most);
+  }
+  run_transitions(state);
+  refresh_no_workers_since(state);
+}
+
 void on_worker_lost(State& state, const WorkerLost& lost) {
   if (!state.has_worker(lost.worker)) return;
   Worker& worker = state.worker(lost.worker);
+  if (std::exchange(worker.fading, false)) --state.fading;
   strike_off(state, worker);
   lose_ahead(state, worker, lost.expected);
-  lose_processing(state, worker, lost.expected);
-  lose_replicas(state, worker);
+  lose_processing(state, worker, lost.expected, worker.processing.size());
+  lose_replicas(state, worker, worker.has_what.size());
   run_transitions(state);
   shuffle_worker_lost(state, worker);
   refresh_no_workers_since(state);
@@ -237,7 +266,9 @@ void check_no_workers_timeout(State& state) {
   };
   std::vector<std::pair<TaskId, OwnError::Kind>> late;
   for (const auto& [ticket, entry] : state.unrunnable) {
-    if (state.now.mono <= entry.since + limit) break;
+    if (state.now.mono <= entry.since + limit || late.size() == state.config.transitions_at_once) {
+      break;  // the next tick is soon
+    }
     const bool unfit = !state.no_workers_since || *state.no_workers_since >= entry.since;
     late.emplace_back(entry.task,
                       unfit ? OwnError::Kind::no_valid_worker : OwnError::Kind::no_worker);
@@ -248,7 +279,10 @@ void check_no_workers_timeout(State& state) {
     for (const auto& [number, lane] : state.lanes.all()) {
       for (const Lane::Entry& entry : lane.tasks) queued.push_back(entry.task);
     }
-    for (const TaskId id : queued) late.emplace_back(id, OwnError::Kind::no_worker);
+    for (const TaskId id : queued) {
+      if (late.size() == state.config.transitions_at_once) break;
+      late.emplace_back(id, OwnError::Kind::no_worker);
+    }
   }
   for (const auto& [id, kind] : late) {
     const TaskState now = state.tasks[id].state;

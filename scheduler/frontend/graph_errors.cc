@@ -23,7 +23,7 @@ std::string pickled_runtime_error(const std::string& text) {
 
 GraphError runtime_error(std::string text) {
   GraphError error;
-  error.exception = protocol::bin_payload(pickled_runtime_error(text));
+  error.exception = protocol::pickled_bytes_payload(pickled_runtime_error(text));
   error.traceback = protocol::nil_payload();
   error.exception_text = "RuntimeError('" + text + "')";
   return error;
@@ -37,8 +37,10 @@ GraphError reported_error(protocol::Value header) {
   error.exception_text = std::string(text.value_or(""));
   error.traceback_text = std::string(header.find("traceback_text").as_str().value_or(""));
   if (!exception) return runtime_error("The graph could not be read: " + error.exception_text);
-  error.exception = protocol::bin_payload(*exception);
-  error.traceback = traceback ? protocol::bin_payload(*traceback) : protocol::nil_payload();
+  // One error answers every key of the graph: as frames, a message holds it once.
+  error.exception = protocol::pickled_bytes_payload(*exception);
+  error.traceback =
+      traceback ? protocol::pickled_bytes_payload(*traceback) : protocol::nil_payload();
   return error;
 }
 

@@ -65,6 +65,8 @@ class ClientReader {
  private:
   Async<Status> on_update_graph(StreamReader::Op op, StreamReader& stream);
   Async<void> in_slices(std::span<const KeyView> keys, ClientId client, Op kind);
+  Async<Status> cancel_slowly(StreamReader::Op op);
+  void log_cancel(const protocol::CancelKeys& in);
   void on_slice(std::span<const KeyView> keys, ClientId client, Op kind);
   Status on_keys(const Message& message, Value op, Op kind);
   Status on_cancel(const Message& message, Value op);
@@ -111,6 +113,7 @@ Status ClientReader::act(const Message& message, Value op, Op kind) {
 
 Async<Status> ClientReader::act_slowly(StreamReader::Op op, StreamReader& stream) {
   if (op.kind == Op::update_graph) co_return co_await on_update_graph(op, stream);
+  if (op.kind == Op::cancel_keys) co_return co_await cancel_slowly(op);
   if (op.kind != Op::client_desires_keys && op.kind != Op::client_releases_keys) {
     co_return act(op.message, op.value, op.kind);
   }
@@ -232,16 +235,36 @@ Async<void> ClientReader::in_slices(std::span<const KeyView> keys, ClientId clie
   }
 }
 
+void ClientReader::log_cancel(const protocol::CancelKeys& in) {
+  const ClientPeer* peer = server_.peers.find(named(in.client));
+  server_.log.info(fmt::format("Client {} requests to cancel {} keys", peer ? peer->name : "",
+                               in.keys.size()));
+}
+
 Status ClientReader::on_cancel(const Message& message, Value op) {
   protocol::CancelKeys in;
   if (auto read = protocol::read(message, op, in); !read) return read;
-  const ClientId client = named(in.client);
-  const ClientPeer* peer = server_.peers.find(client);
-  server_.log.info(fmt::format("Client {} requests to cancel {} keys", peer ? peer->name : "",
-                               in.keys.size()));
-  server_.step(KeysCancelled{client, in.keys, in.force, in.reason, in.msg},
+  log_cancel(in);
+  server_.step(KeysCancelled{named(in.client), in.keys, in.force, in.reason, in.msg},
                Server::stimulus("cancel-key"));
   return Done{};
+}
+
+Async<Status> ClientReader::cancel_slowly(StreamReader::Op op) {
+  protocol::CancelKeys in;
+  Status read = Done{};
+  const auto work = [&] { read = protocol::read(op.message, op.value, in); };
+  co_await offload(server_.loop, work);
+  if (!read) co_return read;
+  log_cancel(in);
+  const std::span<const KeyView> keys = in.keys;
+  for (std::size_t at = 0; at < keys.size(); at += kKeysSlice) {
+    if (at > 0) co_await next_turn(server_.loop);
+    const auto slice = keys.subspan(at, std::min(kKeysSlice, keys.size() - at));
+    server_.step(KeysCancelled{named(in.client), slice, in.force, in.reason, in.msg},
+                 Server::stimulus("cancel-key"));
+  }
+  co_return Done{};
 }
 
 Status ClientReader::on_report_key(const Message& message, Value op) {

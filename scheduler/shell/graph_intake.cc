@@ -5,11 +5,15 @@
 #include <utility>
 
 #include "scheduler/shell/server.h"
+#include "scheduler/shell/stream.h"
 
 namespace scheduler {
 namespace {
 
 constexpr std::size_t kWantsSlice = 4096;
+constexpr std::size_t kErrorsSlice = 4096;
+constexpr std::size_t kUnsentMax = 4u << 20;  //!< bytes a client may leave unread before it gets more
+constexpr double kDrainSeconds = 0.005;
 
 GraphWorkers workers_now(const Server& server) {
   GraphWorkers workers;
@@ -71,6 +75,11 @@ GraphIntake::Submission* GraphIntake::find(SubmissionId id) {
   return found == submissions_.end() ? nullptr : &found->second;
 }
 
+GraphIntake::Submission* GraphIntake::under_way(SubmissionId id) {
+  Submission* submission = find(id);
+  return submission == nullptr || submission->failed ? nullptr : submission;
+}
+
 void GraphIntake::drop(ClientId client) {
   std::vector<SubmissionId> mine;
   for (const auto& [id, submission] : submissions_) {
@@ -126,7 +135,7 @@ std::vector<std::uint32_t> GraphIntake::on_homes(SubmissionId, std::span<const K
 }
 
 void GraphIntake::on_open(SubmissionId id, bool append, std::optional<std::uint64_t>) {
-  Submission* submission = find(id);
+  Submission* submission = under_way(id);
   if (submission == nullptr) return;
   submission->opened = true;
   GraphOpened event;
@@ -172,7 +181,7 @@ void GraphIntake::note_priorities(Submission& submission, std::span<const KeyVie
 }
 
 void GraphIntake::on_keys(SubmissionId id, std::span<const KeyView> keys, bool outside) {
-  Submission* submission = find(id);
+  Submission* submission = under_way(id);
   if (submission == nullptr) return;
   if (submission->graph->has_priorities) note_priorities(*submission, keys, outside);
   if (!submission->actor_keys.empty()) {
@@ -200,7 +209,7 @@ void GraphIntake::send_wants(SubmissionId id, Submission& submission, std::size_
 }
 
 void GraphIntake::on_records(SubmissionId id, std::vector<GraphTask> tasks) {
-  Submission* submission = find(id);
+  Submission* submission = under_way(id);
   if (submission == nullptr) return;
   for (GraphTask& task : tasks) {
     if (submission->graph->has_priorities) {
@@ -214,13 +223,13 @@ void GraphIntake::on_records(SubmissionId id, std::vector<GraphTask> tasks) {
 }
 
 void GraphIntake::on_barriers(SubmissionId id, std::vector<GraphBarrier> barriers) {
-  Submission* submission = find(id);
+  Submission* submission = under_way(id);
   if (submission == nullptr) return;
   server_.step(GraphBarriers{id, std::move(barriers)}, submission->stimulus);
 }
 
 void GraphIntake::on_commit(SubmissionId id) {
-  Submission* submission = find(id);
+  Submission* submission = under_way(id);
   if (submission == nullptr) return;
   send_wants(id, *submission, submission->graph->keys.size());
   server_.step(GraphCommitted{id}, submission->stimulus);
@@ -229,17 +238,33 @@ void GraphIntake::on_commit(SubmissionId id) {
 }
 
 void GraphIntake::on_error(SubmissionId id, GraphError error) {
-  Submission* submission = find(id);
+  Submission* submission = under_way(id);
   if (submission == nullptr) return;
+  submission->failed = true;
   server_.log.error(error.exception_text);
   if (submission->opened) server_.step(GraphDropped{id}, submission->stimulus);
-  if (ClientPeer* client = server_.peers.find(submission->client)) {
-    for (const KeyView key : submission->graph->keys) {
+  spawn(report_failure(id, std::move(error)));
+}
+
+//! One answer per key, as stock: a slice in each turn, as fast as the client takes them.
+protocol::Async<void> GraphIntake::report_failure(SubmissionId id, GraphError error) {
+  for (std::size_t at = 0; find(id) != nullptr;) {  // or else the client has left
+    const Submission& submission = *find(id);
+    const std::vector<KeyView>& keys = submission.graph->keys;
+    ClientPeer* client = server_.peers.find(submission.client);
+    const std::size_t end_of_slice = std::min(keys.size(), at + kErrorsSlice);
+    for (; client != nullptr && at < end_of_slice; ++at) {
       protocol::write(client->stream.op(),
-                      protocol::ClientTaskErred{key, error.exception, error.traceback});
+                      protocol::ClientTaskErred{keys[at], error.exception, error.traceback});
+    }
+    if (client == nullptr || at == keys.size()) break;
+    co_await next_turn(server_.loop);
+    while (find(id) != nullptr && client->stream.unsent_bytes() > kUnsentMax) {
+      co_await sleep(server_.loop, kDrainSeconds);
     }
   }
-  report(*submission, "error");
+  if (find(id) == nullptr) co_return;
+  report(*find(id), "error");
   end(id);
 }
 

@@ -70,6 +70,7 @@ class GraphIntake final : public GraphLink::Sink {
     std::string stimulus;
     protocol::Completer<bool> done;
     bool opened = false;
+    bool failed = false;  //!< its keys are being answered
     std::size_t wants_sent = 0;
     std::uint64_t keys_told = 0;
     // The client's priorities usually come in the order of the keys: walk both in step.
@@ -82,10 +83,12 @@ class GraphIntake final : public GraphLink::Sink {
   };
 
   Submission* find(SubmissionId id);
+  Submission* under_way(SubmissionId id);  //!< and has not failed
   void send_wants(SubmissionId id, Submission& submission, std::size_t count);
   static std::int64_t priority_of(Submission& submission, KeyView key);
   static void note_priorities(Submission& submission, std::span<const KeyView> keys, bool outside);
   void end(SubmissionId id);
+  protocol::Async<void> report_failure(SubmissionId id, GraphError error);
   void report(const Submission& submission, std::string_view status);
 
   Server& server_;

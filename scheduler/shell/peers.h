@@ -44,6 +44,7 @@ struct WorkerPeer {
   double last_seen = 0;              //!< wall clock, shown to people
   protocol::Duration last_seen_mono; //!< decides
   bool rask = false;                 //!< takes rask-compute
+  bool fading = false;               //!< its stream has ended; see Server::lose_worker
   BlobBook blobs;                    //!< what it was sent of what tasks share
   protocol::Connection::Ref connection;
   protocol::StreamSender stream;

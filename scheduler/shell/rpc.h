@@ -127,7 +127,7 @@ Reply rpc_get_task_prefix_states(Server&, const Request&);
 Reply rpc_get_story(Server&, const Request&);
 Reply rpc_get_runspec(Server&, const Request&);
 Reply rpc_get_error_cause(Server&, const Request&);
-Reply rpc_retry(Server&, const Request&);
+Async<Reply> rpc_retry(Server&, Request);
 Reply rpc_set_restrictions(Server&, const Request&);
 Reply rpc_check_idle(Server&, const Request&);
 

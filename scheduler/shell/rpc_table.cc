@@ -53,7 +53,7 @@ Handler handler_of(Op op) {
     case Op::rask_memory: return {rpc_rask_memory, nullptr};
     case Op::get_runspec: return {rpc_get_runspec, nullptr};
     case Op::get_error_cause: return {rpc_get_error_cause, nullptr};
-    case Op::retry: return {rpc_retry, nullptr};
+    case Op::retry: return {nullptr, rpc_retry};
     case Op::set_restrictions: return {rpc_set_restrictions, nullptr};
 
     case Op::gather: return {nullptr, rpc_gather};

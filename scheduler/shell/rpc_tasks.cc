@@ -10,6 +10,7 @@
 #include "scheduler/core/state.h"
 #include "scheduler/shell/rpc.h"
 #include "scheduler/shell/server.h"
+#include "scheduler/shell/stream.h"
 
 namespace scheduler {
 
@@ -110,37 +111,55 @@ Reply rpc_get_error_cause(Server& server, const Request& request) {
   return Reply::nil();
 }
 
-Reply rpc_retry(Server& server, const Request& request) {
-  protocol::KeysCall call;
-  if (auto read = request.read(call); !read) return Reply::raise(read.error());
-  server.log.info(fmt::format("Client {} requests to retry {} keys", call.client, call.keys.size()));
-  // What stock visits: the keys and, upwards, every erred task they depend on.
+namespace {
+
+constexpr std::size_t kRetrySlice = 4096;
+
+//! What stock visits: the keys and, upwards, every erred task they depend on.
+void visit_erred(const Core& core, std::span<const KeyView> keys, absl::flat_hash_set<TaskId>& seen,
+                 std::vector<protocol::Key>& visited) {
   std::vector<TaskId> stack;
-  for (const KeyView key : call.keys) {
-    const auto id = server.core.find(key);
-    if (!id) return Reply::missing_key(key);
-    stack.push_back(*id);
+  for (const KeyView key : keys) {
+    if (const auto id = core.find(key)) stack.push_back(*id);
   }
-  absl::flat_hash_set<TaskId> seen;
-  std::vector<protocol::Key> visited;
   while (!stack.empty()) {
     const TaskId id = stack.back();
     stack.pop_back();
     if (!seen.insert(id).second) continue;
-    const Task& task = server.core.task(id);
+    const Task& task = core.task(id);
     visited.push_back(protocol::Key{std::string(task.spelled_key())});
     for (const Edge& edge : task.dependencies) {
-      if (server.core.task(edge.task).state == TaskState::erred) stack.push_back(edge.task);
+      if (core.task(edge.task).state == TaskState::erred) stack.push_back(edge.task);
     }
   }
+}
+
+}  // namespace
+
+Async<Reply> rpc_retry(Server& server, Request request) {
+  protocol::KeysCall call;
+  if (auto read = request.read(call); !read) co_return Reply::raise(read.error());
+  server.log.info(fmt::format("Client {} requests to retry {} keys", call.client, call.keys.size()));
+  for (std::size_t at = 0; at < call.keys.size(); ++at) {
+    if (at > 0 && at % kRetrySlice == 0) co_await next_turn(server.loop);
+    if (!server.core.find(call.keys[at])) co_return Reply::missing_key(call.keys[at]);
+  }
   const ClientId client = call.client.empty() ? ClientId() : server.client_named(call.client);
-  server.step(KeysRetried{client, call.keys}, Server::stimulus("stimulus-retry"));
+  const std::span<const KeyView> keys = call.keys;
+  absl::flat_hash_set<TaskId> seen;
+  std::vector<protocol::Key> visited;
+  for (std::size_t at = 0; at < keys.size(); at += kRetrySlice) {
+    if (at > 0) co_await next_turn(server.loop);
+    const auto slice = keys.subspan(at, std::min(kRetrySlice, keys.size() - at));
+    visit_erred(server.core, slice, seen, visited);
+    server.step(KeysRetried{client, slice}, Server::stimulus("stimulus-retry"));
+  }
   Reply reply = Reply::written([&](MessageWriter& out) {
     out.array(static_cast<std::uint32_t>(visited.size()));
     for (const protocol::Key& key : visited) out.key(key);
   });
   server.report_again(client, std::move(visited));
-  return reply;
+  co_return reply;
 }
 
 Reply rpc_set_restrictions(Server& server, const Request& request) {

@@ -57,6 +57,8 @@ class Server {
   WorkerPeer* find_worker(std::string_view address);
   //! Takes a worker out; with `tell_to_close` it is told to shut down.
   void remove_worker(WorkerId id, std::string_view stimulus, bool expected, bool tell_to_close);
+  //! The worker's stream has ended: removes it, over several turns if much was on it.
+  protocol::Async<void> lose_worker(WorkerId id, std::string stimulus);
   //! Asks a worker to shut down, no more.
   void close_worker(WorkerPeer& worker);
   void set_worker_status(WorkerPeer& worker, WorkerStatus status, std::string_view stimulus);
@@ -113,6 +115,7 @@ class Server {
   void clean_topic_later(const std::string& topic);
   struct Losses;
   Losses losses_with(const WorkerPeer& worker) const;
+  void announce_loss(WorkerPeer& worker, std::string_view stimulus, bool expected);
   void report_losses(const WorkerPeer& worker, std::string_view stimulus, bool expected);
 
   ActionWriter action_writer_;
@@ -129,6 +132,7 @@ class Server {
     ClientId client;
     std::vector<protocol::Key> keys;
     int reports_left;
+    std::size_t at = 0;  //!< next key of the report under way
   };
   std::vector<Retried> retried_;
   std::uint64_t idle_at_transitions_ = 0;

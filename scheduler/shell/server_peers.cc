@@ -1,17 +1,23 @@
 //! Workers and clients that come and go; see server.h.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <span>
+#include <utility>
 
 #include "protocol/wire/messages_worker.h"
 #include "scheduler/core/state.h"
 #include "scheduler/shell/server.h"
+#include "scheduler/shell/stream.h"
 #include "scheduler/shell/translate_in.h"
 
 namespace scheduler {
 namespace {
 
 constexpr std::size_t kNamesShown = 100;
+constexpr std::size_t kLossesTold = 8192;  //!< of each kind, in the event of a worker's loss
+constexpr std::size_t kReportsPerPass = 4096;
 
 void write_set(protocol::MessageWriter& out, const std::vector<KeyView>& keys) {
   out.map(2);
@@ -74,7 +80,8 @@ void Server::close_worker(WorkerPeer& worker) {
   protocol::write(worker.stream.op(), protocol::CloseWorker{"scheduler-close-worker"});
 }
 
-//! What is lost with a worker: its running tasks, and values nobody else holds.
+//! What is lost with a worker: its running tasks, and values nobody else holds. Of a great many,
+//! the first ones, because to look at all takes too long for one turn.
 struct Server::Losses {
   std::vector<KeyView> processing;
   std::vector<KeyView> computed;
@@ -84,10 +91,13 @@ struct Server::Losses {
 Server::Losses Server::losses_with(const WorkerPeer& worker) const {
   Losses out;
   const Worker& record = core.worker(worker.id);
-  for (const TaskId running : record.processing) {
+  const auto first = [](const std::vector<TaskId>& list) {
+    return std::span(list).first(std::min(list.size(), kLossesTold));
+  };
+  for (const TaskId running : first(record.processing)) {
     out.processing.push_back(KeyView{core.task(running).spelled_key()});
   }
-  for (const TaskId held : record.has_what) {
+  for (const TaskId held : first(record.has_what)) {
     const Task& task = core.task(held);
     if (task.who_has.size() > 1) continue;
     (task.spec ? out.computed : out.scattered).push_back(KeyView{task.spelled_key()});
@@ -130,19 +140,23 @@ void Server::report_losses(const WorkerPeer& worker, std::string_view stimulus, 
   }
 }
 
+void Server::announce_loss(WorkerPeer& worker, std::string_view stimulus, bool expected) {
+  log.info(fmt::format("Remove worker addr: {} name: {} (stimulus_id='{}')", worker.address,
+                       protocol::key_text(worker.name), stimulus));
+  report_losses(worker, stimulus, expected);
+  pool.forget(worker.address);
+  watchers.removed(worker);
+  clean_topic_later(worker.address);
+}
+
 void Server::remove_worker(WorkerId worker_id, std::string_view stimulus, bool expected,
                            bool tell_to_close) {
   WorkerPeer* worker = peers.find(worker_id);
   if (worker == nullptr) return;
-  log.info(fmt::format("Remove worker addr: {} name: {} (stimulus_id='{}')", worker->address,
-                       protocol::key_text(worker->name), stimulus));
+  if (!worker->fading) announce_loss(*worker, stimulus, expected);
   if (tell_to_close) {
     protocol::write(worker->stream.op(), protocol::CloseWorker{"scheduler-remove-worker"});
   }
-  report_losses(*worker, stimulus, expected);
-  pool.forget(worker->address);
-  watchers.removed(*worker);
-  clean_topic_later(worker->address);
   step(WorkerLost{worker_id, expected}, stimulus);
   // What was said to it last is still to be written: it lives on with its connection.
   std::shared_ptr<WorkerPeer> leaving = peers.remove(worker_id);
@@ -151,6 +165,20 @@ void Server::remove_worker(WorkerId worker_id, std::string_view stimulus, bool e
     connection->on_close([leaving] {});
   }
   if (peers.workers().empty()) log.info("Lost all workers");
+}
+
+protocol::Async<void> Server::lose_worker(WorkerId worker_id, std::string stimulus) {
+  const auto much = [&] {
+    const Worker& worker = core.worker(worker_id);
+    return worker.processing.size() + worker.has_what.size() >
+           core.state().config.transitions_at_once;
+  };
+  while (WorkerPeer* worker = peers.find(worker_id)) {  // or else it was removed meanwhile
+    if (!much()) co_return remove_worker(worker_id, stimulus, false, false);
+    if (!std::exchange(worker->fading, true)) announce_loss(*worker, stimulus, false);
+    step(WorkerFading{worker_id, false}, stimulus);
+    co_await next_turn(loop);
+  }
 }
 
 void Server::set_worker_status(WorkerPeer& worker, WorkerStatus status, std::string_view stimulus) {
@@ -199,19 +227,23 @@ void Server::remove_client(ClientId client_id, std::string_view stimulus) {
 }
 
 void Server::report_again(ClientId client, std::vector<protocol::Key> keys) {
-  retried_.push_back({client, std::move(keys), 8});
+  retried_.push_back({client, std::move(keys), 8, 0});
 }
 
 void Server::report_retried() {
+  std::size_t budget = kReportsPerPass;
   for (Retried& retried : retried_) {
-    --retried.reports_left;
-    for (const protocol::Key& key : retried.keys) {
+    for (; retried.at < retried.keys.size() && budget > 0; ++retried.at, --budget) {
+      const protocol::Key& key = retried.keys[retried.at];
       const auto task = core.find(key.view());
       if (!task) continue;
       const TaskState state = core.task(*task).state;
       if (state != TaskState::memory && state != TaskState::erred) continue;
       step(KeyReported{retried.client, key.view()}, Server::stimulus("report-retried"));
     }
+    if (retried.at < retried.keys.size()) continue;
+    retried.at = 0;
+    --retried.reports_left;
   }
   std::erase_if(retried_, [](const Retried& retried) { return retried.reports_left <= 0; });
 }

@@ -66,6 +66,13 @@ std::unique_ptr<WorkerPeer> make_peer(Server& server, const RegisterWorker& in,
 
 //! Why this worker may not join, if it may not.
 std::optional<Reply> refusal(Server& server, const RegisterWorker& in, const std::string& address) {
+  // It may come back before all that was on it has been seen to.
+  const auto end = [&](const WorkerPeer* known) {
+    if (known == nullptr || !known->fading) return;
+    server.remove_worker(known->id, Server::stimulus("worker-returns"), false, false);
+  };
+  end(server.peers.find_worker(address));
+  end(server.peers.find_alias(in.name));
   if (server.peers.find_worker(address) != nullptr) {
     return Reply::raise({"ValueError", "Worker already exists " + address});
   }
@@ -191,9 +198,7 @@ Async<Reply> rpc_register_worker(Server& server, Request request) {
   server.log.info("Starting worker compute stream, " + where);
   request.message.reset();
   co_await read_stream(server, id, request.connection);
-  if (server.peers.find(id) != nullptr) {
-    server.remove_worker(id, Server::stimulus("handle-worker-cleanup"), false, false);
-  }
+  co_await server.lose_worker(id, Server::stimulus("handle-worker-cleanup"));
   co_return Reply::taken_over();
 }
 

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "protocol/wire/message.h"
+#include "protocol/wire/messages_client.h"
 #include "protocol/wire/ops.h"
 #include "protocol/wire/writer.h"
 #include "tests/protocol/wire_loop.h"
@@ -262,6 +263,30 @@ TEST_CASE("a batch is an array whose length is known at its end", "[wire][writer
       if (map.find("k").as_uint() != k++) FAIL();
     }
   }
+}
+
+TEST_CASE("one error for many keys is in a message once", "[wire][writer]") {
+  const Key key = string_key("x");
+  const PayloadRef exception = pickled_bytes_payload("e");
+  const PayloadRef traceback = pickled_bytes_payload("t");
+  StreamBatch batch;
+  for (int i = 0; i < 3; ++i) write(batch.next(), ClientTaskErred{key, exception, traceback});
+  write(batch.next(), ClientTaskErred{key, pickled_bytes_payload("other"), nullptr});
+  Message message;
+  REQUIRE(message.reset(split(flat(batch.close()))).ok());
+  REQUIRE(message.frames().size() == 4);
+  const auto frame = [](Value op, const char* field) {
+    return op.find(field).find("__Pickled__").as_int().value_or(0);
+  };
+  std::vector<std::pair<std::int64_t, std::int64_t>> named;
+  for (const Value op : message.root().elements()) {
+    named.emplace_back(frame(op, "exception"), frame(op, "traceback"));
+  }
+  CHECK(named == std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 2}, {1, 2}, {1, 2}, {3, 0}});
+  // Nothing is remembered from one message to the next.
+  write(batch.next(), ClientTaskErred{key, exception, nullptr});
+  REQUIRE(message.reset(split(flat(batch.close()))).ok());
+  CHECK(message.frames().size() == 2);
 }
 
 TEST_CASE("numbers are written as Python would hold them", "[wire][writer]") {

@@ -45,8 +45,14 @@ void World::step(const Event& event) {
   REQUIRE(broken == std::vector<std::string>());
 }
 
+bool World::turn() {
+  if (!std::exchange(turn_wanted_, false)) return false;
+  step(Turn{});
+  return true;
+}
+
 void World::turns() {
-  while (std::exchange(turn_wanted_, false)) step(Turn{});
+  while (turn()) continue;
 }
 
 // ---- graphs -------------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ class World {
 
   // ---- what happens ----
   void step(const Event& event);
+  bool turn();   //!< one, if the core wants it
   void turns();  //!< as long as the core wants them
   void tasks_take(double seconds) { seconds_ = seconds; }  //!< from now on; 0.1 at first
   void finish(const std::string& key, WorkerId worker, RunId run, std::uint64_t nbytes = 8);

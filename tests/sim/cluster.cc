@@ -14,6 +14,7 @@ scheduler::Config draw_config(Rng& rng, const Options& options) {
   config.memory_too_large_grace = Duration::ms(1000);
   config.memory_patience = Duration::ms(300);
   config.seed = rng.next();
+  if (rng.chance(0.4)) config.transitions_at_once = 1 + static_cast<std::uint32_t>(rng.below(12));
   // Enough for several of the simulated tasks, which are longer than those worth it in real life.
   if (options.rask > 0) config.prefetch = Duration::ms(options.rask == 1 ? 400 : 80);
   return config;

@@ -60,7 +60,11 @@ void Cluster::die(WorkerId who) {
   ++activity_;
   if (verbose_) std::printf("%.4f w%u dies\n", now_, who.value);
   const bool comes_back = rng_.chance(0.7);
-  at(std::max(node.up_free, now_ + latency()), [this, who, comes_back] {
+  double lost = std::max(node.up_free, now_ + latency());
+  for (std::uint64_t n = rng_.chance(0.4) ? rng_.below(8) : 0; n > 0; --n, lost += latency()) {
+    at(lost, [this, who] { step(scheduler::WorkerFading{who, false}); });
+  }
+  at(lost, [this, who, comes_back] {
     ++activity_;
     step(WorkerLost{who, false});
     // Somebody restarts it, at the latest when the faults are over.
