@@ -26,11 +26,11 @@ class Virtual:
     milliseconds: float  # of the kernel on such a block
     iterations: int
     scale: float
-    nodes: tuple[int, ...] = (1, 2, 4, 8, 16)
+    nodes: tuple[int, ...] = (1, 4, 16)
     rechunk_nodes: tuple[int, ...] = (1, 4, 16)
-    sweep_nodes: int = 8
+    sweep_nodes: int = 4
     sweep: tuple[int, ...] = (1, 4, 16, 48)
-    d9_nodes: tuple[int, ...] = (1, 2, 4)
+    d9_nodes: tuple[int, ...] = (1, 4)
 
     @property
     def slots(self) -> int:
