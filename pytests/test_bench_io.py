@@ -63,3 +63,20 @@ def test_quick_bench(tmp_path):
             assert line.endswith("| holds |"), line
     assert (tmp_path / "seeks.png").stat().st_size > 10_000
     assert "What must hold" in (tmp_path / "report.md").read_text()
+
+
+def planner(where: Path, *options: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "bench/io/run.py", "--quick", "--only", "planner", "--results", str(where),
+                           *options], cwd=REPO, capture_output=True, text=True, timeout=300)
+
+
+def test_a_run_that_was_cut_short_says_so_and_goes_on_later(tmp_path):
+    late = planner(tmp_path, "--minutes", "0")
+    assert late.returncode == 1
+    assert "planner: left out, the time was up" in late.stderr
+    first = planner(tmp_path, "--resume")
+    assert first.returncode == 0 and "kept from an earlier run" not in first.stdout
+    kept = (tmp_path / "planner.io.json").read_text()
+    again = planner(tmp_path, "--resume")
+    assert again.returncode == 0 and "kept from an earlier run" in again.stdout
+    assert (tmp_path / "planner.io.json").read_text() == kept

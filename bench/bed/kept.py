@@ -24,10 +24,16 @@ def path_of(where: Path, experiment: str, backend: str) -> Path:
     return where / f"{experiment}.{backend.replace('/', '-')}.json"
 
 
-def save(where: Path, experiment: str, backend: str, rows: list[dict], took: float) -> None:
+def save(where: Path, experiment: str, backend: str, rows: list[dict], took: float, whole: bool = True) -> None:
+    """`whole`: nothing is missing, so a run that goes on need not do it again."""
     meta = {"when": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime()), "load": os.getloadavg()[0],
-            "cores": len(os.sched_getaffinity(0)), "took": took}
+            "cores": len(os.sched_getaffinity(0)), "took": took, "whole": whole}
     path_of(where, experiment, backend).write_text(json.dumps({"meta": meta, "rows": rows}, indent=0))
+
+
+def whole(where: Path, experiment: str, backend: str) -> bool:
+    path = path_of(where, experiment, backend)
+    return path.exists() and bool(json.loads(path.read_text())["meta"].get("whole"))
 
 
 def forget(where: Path, experiment: str, backend: str) -> None:

@@ -2,10 +2,12 @@
 
     python bench/io/run.py                    everything, under 20 minutes on 2 cores; wants root
     python bench/io/run.py --only seeks,fast  some experiments; kept rows of the others are merged
+    python bench/io/run.py --resume           what an earlier run left undone
     python bench/io/run.py --quick            a smoke test; its times mean nothing
     python bench/io/run.py --render --docs    tables and plots into docs, from what is kept
 
-Results are kept per experiment in bench/results/io.
+Results are kept per experiment in bench/results/io, cell by cell. When the time is up (--minutes), cells
+that have not begun are left out, and the run says so and fails; --resume does them.
 """
 
 from __future__ import annotations
@@ -48,30 +50,40 @@ def run(names: list[str], args: argparse.Namespace, where: Path) -> list[str]:
 
     sizes = plan.QUICK if args.quick else plan.FULL
     progress, failed = Progress(len(names)), []
+    end = time.monotonic() + 60 * args.minutes
     for name in names:
         progress.step()
         progress.say(f"{name}: {plan.EXPERIMENTS[name]}")
+        if args.resume and kept.whole(where, name, "io"):
+            progress.say("  kept from an earlier run")
+            continue
+        if time.monotonic() >= end:
+            progress.say("  left out: the time is up")
+            failed.append(f"{name}: left out, the time was up")
+            continue
         rows: list[dict] = []
+        began = time.monotonic()
 
-        def say(row: dict, rows: list[dict] = rows) -> None:
+        def say(row: dict, name: str = name, rows: list[dict] = rows, began: float = began) -> None:
             rows.append(row)
+            kept.save(where, name, "io", rows, time.monotonic() - began, whole=False)
             progress.say(describe(row))
 
-        bench = Bench(sizes, say, tuple(args.backends.split(",")))
+        bench = Bench(sizes, say, tuple(args.backends.split(",")), end)
         reason = trace.why_not() if name in ("strategies", "seeks") else None
         reason = reason or (device.why_not() if name in plan.THROTTLED else None)
         if reason:
             progress.say(f"  left out: {reason}")
-            kept.save(where, name, "io", [], 0)
+            kept.save(where, name, "io", [], 0, whole=False)
             continue
-        began = time.monotonic()
         if name in plan.THROTTLED:
             with device.Throttled(sizes.image, sizes.iops, sizes.dirty) as slow:
                 getattr(bench, name)(slow)
         else:
             getattr(bench, name)()
-        kept.save(where, name, "io", rows, time.monotonic() - began)
         wrong = sum(not row["agrees"] for row in rows)
+        kept.save(where, name, "io", rows, time.monotonic() - began, whole=not (bench.left or wrong))
+        failed += [f"{name}: {bench.left} cells left out, the time was up"] if bench.left else []
         failed += [f"{name}: {wrong} of {len(rows)} cells"] if wrong else []
     return failed
 
@@ -95,6 +107,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", help="experiments, separated by commas")
     parser.add_argument("--backends", default="stock,rask/rask,bare")
+    parser.add_argument("--resume", action="store_true", help="not what is kept whole")
+    parser.add_argument("--minutes", type=float, default=19, help="after which no cell begins")
     parser.add_argument("--quick", action="store_true", help="tiny sizes; times mean nothing")
     parser.add_argument("--docs", action="store_true", help="write tables and plots to docs too")
     parser.add_argument("--render", action="store_true", help="run nothing")

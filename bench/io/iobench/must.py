@@ -69,7 +69,8 @@ def slow(rows: Rows) -> Iterator[Verdict]:
 
 def beside_naive(rows: Rows, row: dict) -> float | None:
     """How much slower than naive blocks on rask, in per cent: the median over runs next to each other."""
-    naive = next(iter(rows.all(experiment="fast", backend="rask/rask", direction=row["direction"], blocks=None)), None)
+    naive = next(iter(rows.all(experiment="fast", backend="rask/rask", direction=row["direction"],
+                               format=row["format"], blocks=None)), None)
     if naive is None or not naive["seconds"] or not row["seconds"]:
         return None
     return 100 * (median(a / b for a, b in zip(row["seconds"], naive["seconds"])) - 1)
@@ -79,7 +80,8 @@ def fast(rows: Rows) -> Iterator[Verdict]:
     for direction in ("split", "merge"):
         for row in rows.all(experiment="fast", backend="rask/rask", direction=direction):
             if row["blocks"] is not None:
-                yield check("fast", f"{direction}, buffers of {row['blocks']}", "at most 3 % slower than naive blocks",
+                where = f"{direction}, {row['format']}, buffers of {row['blocks']}"
+                yield check("fast", where, "at most 3 % slower than naive blocks",
                             beside_naive(rows, row), "{:+.1f} %", high=3)
 
 

@@ -1,8 +1,8 @@
 """What is run, and how large. One `Sizes` for `make bench-io`, one for `--quick`.
 
-Times, and counts of plain reads and writes, are of the real size: 700³ numbers of two bytes in 125
-blocks, times behind 200 requests a second. Dask programs are traced access by access, which takes long;
-counts are exact at any size, so theirs use a cube of 140³.
+Times are of the real size: 700³ numbers of two bytes in 125 blocks, behind 200 requests a second. To
+trace millions of accesses one by one takes hours; counts are exact at any size, so most are taken on
+smaller cubes, and on 700³ those of strategies that seek seldom.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EXPERIMENTS = {
     "single": "the same with one thread",
     "formats": "the same from HDF5, NetCDF and zarr (experiment 3)",
     "merge": "block files to one array on a throttled device",
-    "fast": "split and merge in memory: what the pass costs where it cannot pay",
+    "fast": "split and merge in memory: what the pass costs where a seek costs nothing",
 }
 THROTTLED = ("split", "single", "formats", "merge")
 
@@ -26,15 +26,17 @@ THROTTLED = ("split", "single", "formats", "merge")
 class Sizes:
     cube: int = 700
     block: int = 140
-    plain_cube: int = 700  # plain reads and writes under strace
-    plain_block: int = 140
-    keep_to: tuple[int, ...] = (100, 175)  # edges of their output blocks, as in the seed
-    count_cube: int = 140  # Dask programs under strace
-    count_block: int = 28
-    ragged: int = 133  # of count_cube, so that the last block is shorter
+    plain_cube: int = 140  # plain reads and writes under strace
+    plain_block: int = 28
+    keep_to: tuple[int, ...] = (20, 35)  # edges of their output blocks, in the proportions of the seed
+    large_seeks: int = 100_000  # as many at most, and a strategy is counted at the real size, too
+    large_budgets: tuple[int, ...] = (5, 25)
+    count_cube: int = 100  # Dask programs under strace
+    count_block: int = 20
+    ragged: int = 95  # of count_cube, so that the last block is shorter
     planned: int = 100  # blocks along each axis of the planner's grid
     budgets: tuple[int, ...] = (1, 4, 5, 10, 25)  # blocks
-    merge_budgets: tuple[int, ...] = (1, 5, 25)
+    merge_budgets: tuple[int, ...] = (5, 10, 25)  # of one block the stores are as they were
     format_depth: int = 280  # of cube: two fifths of the data, for the sake of time
     iops: int = 200
     dirty: int = 32 << 20  # bytes that the throttled device may have unwritten
@@ -45,6 +47,6 @@ class Sizes:
 
 FULL = Sizes()
 QUICK = Sizes(cube=100, block=20, count_cube=60, count_block=12, ragged=57, plain_cube=60, plain_block=12,
-              keep_to=(10, 15), planned=20,
+              keep_to=(10, 15), large_budgets=(25,), large_seeks=10_000, planned=20,
               budgets=(5, 25), merge_budgets=(25,), format_depth=40, iops=1000, image=256 << 20,
               fast_repeats=2)

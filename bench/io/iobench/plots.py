@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from statistics import median
 
@@ -31,11 +32,19 @@ def _save(figure, path: Path) -> None:
     plt.close(figure)
 
 
+def _whole_decades(ax) -> None:
+    """A logarithmic axis between two ticks has none, and then says nothing."""
+    low, high = ax.get_ylim()
+    ax.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
+    ax.minorticks_off()
+
+
 def _strategies(rows: Rows, path: Path) -> None:
     """Seeks of every strategy at every bound; those without a bound are a line across."""
     figure, ax = plt.subplots(figsize=(7, 4))
     found: dict[str, dict[int, int]] = {}
-    for row in rows.all(experiment="strategies", direction="split"):
+    cube = min(rows.values("cube", experiment="strategies"), default=0)
+    for row in rows.all(experiment="strategies", direction="split", cube=cube):
         found.setdefault(row["strategy"], {})[row["blocks"]] = row["array_seeks"] + row["block_seeks"]
     bounds = sorted({blocks for counts in found.values() for blocks in counts})
     for number, (name, counts) in enumerate(found.items()):
@@ -44,9 +53,9 @@ def _strategies(rows: Rows, path: Path) -> None:
         else:
             ax.plot(list(counts), list(counts.values()), "o-", color=f"C{number}", lw=1, label=name)
     ax.set(xscale="log", yscale="log", xlabel="blocks in memory, at most", ylabel="seeks",
-           title="splitting 700³ numbers into 125 blocks, by plain reads and writes")
+           title=f"splitting {cube}³ numbers into 125 blocks, by plain reads and writes")
     ax.set_xticks(bounds, [str(b) for b in bounds], minor=False)
-    ax.minorticks_off()
+    _whole_decades(ax)
     if found:
         ax.legend(frameon=False, fontsize=8)
     _save(figure, path)
@@ -70,7 +79,7 @@ def _seeks(rows: Rows, path: Path) -> None:
            title="seeks of a split with Dask: lines predicted, rings counted by strace")
     ticks = sorted({row["blocks"] for row in rows.all(experiment="seeks") if row["blocks"]})
     ax.set_xticks(ticks, [str(t) for t in ticks], minor=False)
-    ax.minorticks_off()
+    _whole_decades(ax)
     if cases:
         ax.legend(frameon=False, fontsize=8)
     _save(figure, path)

@@ -38,13 +38,13 @@ def strategies(rows: Rows) -> str:
         name = row["strategy"]
         naive = name.startswith("naive") or name == "one by one"
         target = f"{name}, to {row['to']}³" if "to" in row else name
-        place = target, "" if naive else row["blocks"]
+        place = f"{row['cube']}³", target, "" if naive else row["blocks"]
         found = lines.setdefault(place, {"predicted": sum(row["predicted"])})
         found[row["direction"]] = row["array_seeks"] + row["block_seeks"]
-    return _table(["strategy", "bound, blocks", "seeks predicted", "split, counted", "merge, counted",
+    return _table(["numbers", "strategy", "bound, blocks", "seeks predicted", "split, counted", "merge, counted",
                    "blocks to blocks, counted"],
                   [[*place, found["predicted"], *(found.get(d, "") for d in ("split", "merge", "repartition"))]
-                   for place, found in sorted(lines.items(), key=lambda item: (item[0][0], item[0][1] or 0))])
+                   for place, found in sorted(lines.items(), key=lambda item: (*item[0][:2], item[0][2] or 0))])
 
 
 def seeks(rows: Rows) -> str:
@@ -81,10 +81,11 @@ def fast(rows: Rows) -> str:
         if not row["seconds"]:
             continue
         over = must.beside_naive(rows, row)
-        lines.append([row["direction"], row["backend"], _buffers(row), f"{min(row['seconds']):.2f}",
+        lines.append([row["direction"], row["format"], row["backend"], _buffers(row), f"{min(row['seconds']):.2f}",
                       f"{median(row['seconds']):.2f}", f"{max(row['seconds']):.2f}",
                       "" if over is None else f"{over:+.1f} %"])
-    return _table(["", "cluster", "loads and stores", "best, s", "median", "worst", "beside naive on rask"], lines)
+    return _table(["", "format", "cluster", "loads and stores", "best, s", "median", "worst",
+                   "beside naive on rask"], lines)
 
 
 def text(rows: Rows, folder: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -32,10 +33,17 @@ def environment() -> dict[str, str]:
 
 
 class Bench:
-    """One experiment; `say(row)` is told of every finished cell."""
+    """One experiment; `say(row)` is told of every finished cell. After `end` none begins: `left` counts."""
 
-    def __init__(self, sizes: Sizes, say: Callable[[dict], None], backends: tuple[str, ...]):
-        self.sizes, self.say, self.backends = sizes, say, backends
+    def __init__(self, sizes: Sizes, say: Callable[[dict], None], backends: tuple[str, ...],
+                 end: float = math.inf):
+        self.sizes, self.say, self.backends, self.end = sizes, say, backends, end
+        self.left = 0
+
+    def late(self) -> bool:
+        late = time.monotonic() >= self.end
+        self.left += late
+        return late
 
     def cell(self, **job: Any) -> None:
         """One cell in a process of its own; what it prints becomes rows."""
@@ -43,7 +51,7 @@ class Bench:
         job = {"backend": "rask/rask", "threads": 2, "limit": self.sizes.limit, "direction": "split",
                "format": "raw", "order": "C", "select": "all", "repeats": 1, "warm": 0, "trace": False,
                "sync": True, "budgets": [None], "labels": {}, **job, "block": block}
-        if job["backend"] not in self.backends:
+        if job["backend"] not in self.backends or self.late():
             return
         done = subprocess.run([sys.executable, "-m", "iobench.cell"], input=json.dumps(job), text=True,
                               capture_output=True, cwd=BENCH, env=environment())
@@ -76,23 +84,30 @@ class Bench:
     def strategies(self) -> None:
         """Strategies by plain reads and writes under strace, in both directions."""
         sizes = self.sizes
-        shape = (sizes.plain_cube,) * 3
         with _folder() as base:
-            array, parts = f"{base}/array", f"{base}/parts"
-            for blocks in sizes.budgets:
-                bound = blocks * sizes.plain_block ** 3 * 2
-                for name, array_seeks, block_seeks, *_ in predicted(shape, sizes.plain_block, "C", "all", bound):
-                    if name.startswith("naive") and blocks != sizes.budgets[0]:
-                        continue
-                    if name == "clustered" and blocks == 1:
-                        continue  # it is naive blocks, access by access
-                    for direction in ("split", "merge"):
-                        job = {"strategy": name, "direction": direction, "array": array, "folder": parts,
-                               "shape": shape, "block": sizes.plain_block, "bound": bound}
-                        self._bare(job, blocks, (array_seeks, block_seeks), array, parts)
+            self._plain(base, sizes.plain_cube, sizes.plain_block, sizes.budgets)
             self._keep(base)
+        with _folder() as base:
+            self._plain(base, sizes.cube, sizes.block, sizes.large_budgets, sizes.large_seeks)
+
+    def _plain(self, base: str, cube: int, block: int, budgets: tuple[int, ...], most: float = math.inf) -> None:
+        """Those that seek at most so often."""
+        shape, array, parts = (cube,) * 3, f"{base}/array", f"{base}/parts"
+        for blocks in budgets:
+            bound = blocks * block ** 3 * 2
+            for name, array_seeks, block_seeks, *_ in predicted(shape, block, "C", "all", bound):
+                if name.startswith("naive") and blocks != budgets[0] or array_seeks + block_seeks > most:
+                    continue
+                if name == "clustered" and blocks == 1:
+                    continue  # it is naive blocks, access by access
+                for direction in ("split", "merge"):
+                    job = {"strategy": name, "direction": direction, "array": array, "folder": parts,
+                           "shape": shape, "block": block, "bound": bound}
+                    self._bare(job, blocks, (array_seeks, block_seeks), array, parts)
 
     def _bare(self, job: dict, blocks: int, expected: tuple[int, int], array: str, parts: str) -> None:
+        if self.late():
+            return
         shutil.rmtree(parts, ignore_errors=True)
         os.makedirs(parts)
         slabs, split = job["strategy"].endswith("slabs"), job["direction"] == "split"
@@ -112,8 +127,8 @@ class Bench:
         else:
             agrees = data.same_array(array, job["shape"])
         self.say({"experiment": "strategies", "backend": "bare", "strategy": job["strategy"], "blocks": blocks,
-                  "direction": job["direction"], "predicted": list(expected), "agrees": agrees, "seconds": [],
-                  "array_seeks": seeks.of(array), "block_seeks": seeks.of(parts)})
+                  "cube": job["shape"][0], "direction": job["direction"], "predicted": list(expected),
+                  "agrees": agrees, "seconds": [], "array_seeks": seeks.of(array), "block_seeks": seeks.of(parts)})
 
     def _keep(self, base: str) -> None:
         sizes, shape = self.sizes, (self.sizes.plain_cube,) * 3
@@ -125,7 +140,7 @@ class Bench:
                 read, keep, peak, fits, plain = _graph.io_keep(list(shape), [sizes.plain_block] * 3, [to] * 3,
                                                                2, bound, "C")
                 for strategy, expected in (("one by one", plain), ("KEEP", keep)):
-                    if strategy == "one by one" and blocks != sizes.budgets[0]:
+                    if strategy == "one by one" and blocks != sizes.budgets[0] or self.late():
                         continue
                     out = f"{base}/out"
                     shutil.rmtree(out, ignore_errors=True)
@@ -134,8 +149,10 @@ class Bench:
                            "block": sizes.plain_block, "to": to}
                     seeks = _traced(job)
                     self.say({"experiment": "strategies", "backend": "bare", "strategy": strategy, "to": to,
-                              "blocks": blocks, "direction": "repartition", "predicted": [expected, 0],
-                              "array_seeks": seeks.of(parts) + seeks.of(out), "block_seeks": 0, "fits": fits,
+                              "blocks": blocks, "cube": sizes.plain_cube, "direction": "repartition",
+                              "predicted": [expected, 0],
+                              "array_seeks": seeks.of(parts) + seeks.of(out), "block_seeks": 0,
+                              "fits": fits,
                               "peak": peak, "read": read, "seconds": [],
                               "agrees": data.same_blocks(out, data.blocks_of(shape, to), shape)})
 
@@ -234,6 +251,11 @@ class Bench:
                       "sync": False, "repeats": sizes.fast_repeats, "warm": 1}
             self.cell(**{**common, "repeats": 2}, backend="stock")
             self.cell(**common, budgets=[None, *sizes.budgets])
+            part = (sizes.format_depth, *shape[1:])
+            write_format("zarr", f"{array}.zarr", part, sizes.block)
+            self.cell(**{**common, "shape": part, "array": f"{array}.zarr"}, format="zarr",
+                      budgets=[None, sizes.budgets[-1]])
+            shutil.rmtree(f"{array}.zarr")
             shutil.rmtree(parts, ignore_errors=True)
             data.write_blocks(parts, shape, sizes.block)
             self.cell(**{**common, "repeats": 2}, backend="stock", direction="merge")
