@@ -60,9 +60,11 @@ void State::set_state(Task& task, TaskState state) {
   ++group.prefix->states[to];
   ++group.prefix->state_counts[to];
   story.add(task.key_ref, task.state, state, now.wall);
+  // The transfers of a large graph may have begun before the barrier does.
+  const bool begins = task.state == TaskState::staged && state == TaskState::released;
   if (task.state == TaskState::staged) task.submission = SubmissionId();
   task.state = state;
-  const bool over = state == TaskState::released || state == TaskState::erred ||
+  const bool over = (state == TaskState::released && !begins) || state == TaskState::erred ||
                     state == TaskState::forgotten || state == TaskState::staged;
   if (over && task.extra && task.extra->shuffle) shuffles.over.push_back(task.extra->shuffle);
 }

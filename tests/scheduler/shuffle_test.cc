@@ -107,6 +107,33 @@ TEST_CASE("a worker that asks takes part", "[shuffle]") {
   CHECK(run(w)->worker_for == std::vector<WorkerId>(4, alice));
 }
 
+TEST_CASE("a transfer of a large graph may begin the run before the barrier is activated", "[shuffle]") {
+  World w;
+  w.worker();
+  w.worker();
+  std::vector<std::string> transfers;
+  std::vector<Node> nodes;
+  for (int i = 0; i < 5'000; ++i) {
+    transfers.push_back("t-" + std::to_string(i));
+    nodes.push_back({transfers.back()});
+  }
+  nodes.push_back(barrier(kBarrier, transfers, frame_of("s", 4)));
+  for (int i = 0; i < 4; ++i) nodes.push_back({"o-" + std::to_string(i), {kBarrier}});
+  const SubmissionId graph = w.open();
+  w.stage(graph, nodes);
+  w.want(graph, {"o-0", "o-1", "o-2", "o-3"});
+  w.commit(graph, false);
+  while (w.state("t-0") != TaskState::processing) REQUIRE(w.turn());
+  REQUIRE(w.task(kBarrier).state == TaskState::staged);
+  start(w, "t-0");
+  w.forget_sent();
+  w.turns();
+  CHECK(w.state(kBarrier) == TaskState::waiting);
+  REQUIRE(run(w) != nullptr);
+  CHECK(run(w)->number == 1);
+  CHECK(w.took<SendShuffleFail>() == 0);
+}
+
 TEST_CASE("outputs of an array are spread evenly, whatever its dimensions", "[shuffle]") {
   const auto chunks = GENERATE(std::vector<std::uint32_t>{17}, std::vector<std::uint32_t>{3, 5},
                                std::vector<std::uint32_t>{10, 10, 10},
