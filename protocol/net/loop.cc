@@ -2,8 +2,9 @@
 #include "protocol/net/loop.h"
 
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/time.h>
-#include <time.h>
+#include <unistd.h>
 
 #include <limits>
 
@@ -11,7 +12,8 @@
 
 namespace protocol {
 
-Loop::Loop() {
+Loop::Loop() : nap_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  CHECK_ALWAYS(nap_fd_ >= 0);
   CHECK_ALWAYS(uv_loop_init(&loop_) == 0);
   loop_.data = this;
   uv_prepare_init(&loop_, &prepare_);
@@ -39,6 +41,7 @@ Loop::~Loop() {
       nullptr);
   uv_run(&loop_, UV_RUN_DEFAULT);
   uv_loop_close(&loop_);
+  ::close(nap_fd_);
 }
 
 void Loop::run() { uv_run(&loop_, UV_RUN_DEFAULT); }
@@ -65,30 +68,35 @@ void Loop::sleep(std::unique_lock<std::mutex>& turn) {
   const int timeout = uv_backend_timeout(&loop_);
   sleep_until_ms_ = timeout < 0 ? std::numeric_limits<std::uint64_t>::max()
                                 : uv_now(&loop_) + static_cast<std::uint64_t>(timeout);
-  pollfd backend{uv_backend_fd(&loop_), POLLIN, 0};
+  pollfd awaited[] = {{uv_backend_fd(&loop_), POLLIN, 0}, {nap_fd_, POLLIN, 0}};
   turn.unlock();
-  ::poll(&backend, 1, timeout);
+  ::poll(awaited, 2, timeout);
+  if (awaited[1].revents != 0 && awaited[0].revents == 0) ::poll(awaited, 1, kNapMs);
   turn.lock();
   if (napping_) {
-    turn.unlock();
-    const timespec nap{0, kNap};
-    ::nanosleep(&nap, nullptr);
-    turn.lock();
+    eventfd_t naps;
+    ::eventfd_read(nap_fd_, &naps);
     napping_ = false;
   }
   sleep_until_ms_ = 0;
 }
 
 void Loop::end_borrowed_turn(bool urgent) {
-  if (urgent) end_turn();
+  urgent = urgent || ++quiet_turns_ >= kTurnsPerNap;
+  if (urgent) {
+    end_turn();
+    quiet_turns_ = 0;
+  }
   measure();
-  if (napping_) return;  // the loop's thread is on its way
-  napping_ = !urgent && !unflushed_.empty();
+  if (!urgent && !napping_ && !unflushed_.empty()) {
+    napping_ = true;
+    ::eventfd_write(nap_fd_, 1);
+  }
   uv_update_time(&loop_);
   const int timeout = uv_backend_timeout(&loop_);
   const bool earlier =
       timeout >= 0 && uv_now(&loop_) + static_cast<std::uint64_t>(timeout) < sleep_until_ms_;
-  if (napping_ || earlier || has_new_watchers()) uv_async_send(&wake_);
+  if (earlier || has_new_watchers()) uv_async_send(&wake_);
 }
 
 void Loop::defer(Callback work) {

@@ -51,7 +51,8 @@ class Loop {
   //! Calls `out->flush()` once at the end of this turn.
   void flush_at_turn_end(std::shared_ptr<Flushable> out) { unflushed_.push_back(std::move(out)); }
   //! Ends what another thread did while it held the turn. `urgent`: what was queued to be sent
-  //! is written now, by the caller; else within kNap, together with what is queued until then.
+  //! is written now, by the caller; else soon, together with what is queued until then: when the
+  //! loop's thread has something to read, after kNapMs, or by the kTurnsPerNap-th such caller.
   void end_borrowed_turn(bool urgent);
   //! Runs `work` once, early in the next turn; the loop does not sleep before.
   void defer(Callback work);
@@ -88,7 +89,8 @@ class Loop {
   void on_long_turn(std::function<void(Duration)> hook) { on_long_turn_ = std::move(hook); }
 
  private:
-  static constexpr std::uint64_t kNap = 150'000;  //!< nanoseconds
+  static constexpr int kNapMs = 2;
+  static constexpr int kTurnsPerNap = 16;
 
   void end_turn();
   bool has_new_watchers() const;
@@ -112,7 +114,9 @@ class Loop {
   std::uint64_t work_start_ns_ = 0;  //!< 0: nothing has happened in this turn yet
   std::size_t pool_work_ = 0;
   bool stopped_ = false;
-  bool napping_ = false;              //!< somebody left output for the end of a nap
+  int nap_fd_;                        //!< an eventfd: sleep no longer than kNapMs from now on
+  bool napping_ = false;              //!< it was written to
+  int quiet_turns_ = 0;               //!< borrowed turns that left their output to later ones
   std::uint64_t sleep_until_ms_ = 0;  //!< in libuv's time; while the thread sleeps
 };
 
