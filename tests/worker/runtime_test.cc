@@ -83,9 +83,13 @@ class FakeWorker {
   }
 
   void pack() {
-    while (std::optional<PackRequest> request = runtime.next_pack([] { return false; })) {
-      if (request->kind != PackRequest::Kind::pack) continue;
-      runtime.packed(request->id, protocol::str_payload(key_text(request->key)), "");
+    while (auto requests = runtime.next_packs([] { return false; })) {
+      std::vector<PackAnswer> answers;
+      for (const PackRequest& request : *requests) {
+        if (request.kind != PackRequest::Kind::pack) continue;
+        answers.push_back({request.id, protocol::str_payload(key_text(request.key)), ""});
+      }
+      runtime.packed(std::move(answers));
     }
   }
 

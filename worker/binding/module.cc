@@ -150,21 +150,30 @@ class PyRuntime {
   void interrupt_executor() { native().interrupt_executor(); }
 
   // ---- pack thread --------------------------------------------------------------------------
-  //! (kind, value id, key, is live, live object or payload, is actor); () after a wake-up for drops;
-  //! None when the worker closes.
-  nb::object next_pack() {
-    std::optional<PackRequest> request =
-        without_gil(&Runtime::next_pack, [drops = drops_.get()] { return !drops->empty(); });
+  //! [(kind, value id, key, is live, live object or payload, is actor)]; [] after a wake-up for
+  //! drops; None when the worker closes.
+  nb::object next_packs() {
+    const auto requests =
+        without_gil(&Runtime::next_packs, [drops = drops_.get()] { return !drops->empty(); });
     drops_->drain();
-    if (!request) return nb::none();
-    if (request->kind == PackRequest::Kind::none) return nb::tuple();
-    const bool pack = request->kind == PackRequest::Kind::pack;
-    return nb::make_tuple(pack ? "pack" : "describe", request->id.value,
-                          key_object(request->key)) +
-           value_object(request->value) + nb::make_tuple(request->actor);
+    if (!requests) return nb::none();
+    nb::list out;
+    for (const PackRequest& request : *requests) {
+      const bool pack = request.kind == PackRequest::Kind::pack;
+      out.append(nb::make_tuple(pack ? "pack" : "describe", request.id.value,
+                                key_object(request.key)) +
+                 value_object(request.value) + nb::make_tuple(request.actor));
+    }
+    return out;
   }
-  void packed(std::uint64_t id, nb::handle payload, std::string failure) {
-    without_gil(&Runtime::packed, ValueId(id), payload_of(payload, *drops_), std::move(failure));
+  //! [(value id, payload, failure)]
+  void packed(const nb::list& answers) {
+    std::vector<PackAnswer> all;
+    for (const nb::handle answer : answers) {
+      all.push_back({ValueId(nb::cast<std::uint64_t>(answer[0])), payload_of(answer[1], *drops_),
+                     nb::cast<std::string>(answer[2])});
+    }
+    without_gil(&Runtime::packed, std::move(all));
   }
   void described(std::uint64_t id, const PyTypeInfo& type) {
     without_gil(&Runtime::described, ValueId(id), type.type);
@@ -335,7 +344,7 @@ void bind_runtime(nb::module_& module) {
       .def("set_live_if_room", &PyRuntime::set_live_if_room, "id"_a, "value"_a.none(), "frames"_a)
       .def("read_input", &PyRuntime::read_input)
       .def("interrupt_executor", &PyRuntime::interrupt_executor)
-      .def("next_pack", &PyRuntime::next_pack)
+      .def("next_packs", &PyRuntime::next_packs)
       .def("packed", &PyRuntime::packed)
       .def("described", &PyRuntime::described)
       .def("service_fd", &PyRuntime::service_fd)

@@ -127,15 +127,20 @@ struct ServiceEvent {
 //! Something the pack thread is asked for.
 struct PackRequest {
   enum class Kind : std::uint8_t {
-    none,      //!< woken for no more than dropping references
     pack,      //!< a value that exists only as a Python object
     describe,  //!< the class of a value that came from a peer
   };
-  Kind kind = Kind::none;
+  Kind kind = Kind::pack;
   ValueId id;
   Key key;
   Value value;
   bool actor = false;  //!< to be packed as a proxy of the actor
+};
+
+struct PackAnswer {
+  ValueId id;
+  PayloadRef bytes;
+  std::string failure;  //!< not empty: the value cannot be pickled, and `bytes` tell readers so
 };
 
 //! What Python adds to heartbeats; msgpack maps, empty: nothing.

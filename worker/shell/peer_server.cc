@@ -172,6 +172,21 @@ bool PeerServer::busy(const Ref& connection) const {
   return outgoing_ >= (connection->same_host() ? 2 * slots : slots);
 }
 
+//! Those of the keys asked for that are here.
+std::vector<std::pair<Key, ValueId>> PeerServer::held_of(const Message& message) {
+  std::vector<std::pair<Key, ValueId>> out;
+  for (const protocol::Value spelled : message.root().find("keys").elements()) {
+    const auto key = message.key(spelled);
+    if (!key) continue;
+    const auto task = driver_.core().find(*key);
+    if (!task || !driver_.core().task(*task).value.valid()) continue;
+    const ValueId value = driver_.core().task(*task).value;
+    store_.get(value);  // counts as a use
+    out.emplace_back(Key{std::string(key->bytes)}, value);
+  }
+  return out;
+}
+
 //! Question, answer, and the peer's "OK", which frees the slot.
 Async<bool> PeerServer::get_data(Ref connection, std::shared_ptr<Message> message) {
   // Peers name themselves; clients and the scheduler do not, and are never told to come back.
@@ -184,24 +199,22 @@ Async<bool> PeerServer::get_data(Ref connection, std::shared_ptr<Message> messag
   }
   ++outgoing_;
   ++outgoing_total_;
+  const std::vector<std::pair<Key, ValueId>> wanted = held_of(*message);
+  // All at once: what must be pickled then costs one wait for the GIL, not one per value.
+  std::vector<Async<Result<Packed>>> packing;
+  for (const auto& [key, value] : wanted) packing.push_back(packer_.pack(value));
+  std::vector<Result<Packed>> packed = co_await protocol::all(std::move(packing));
+  if (closed_) co_return false;
   std::vector<std::pair<Key, PayloadRef>> found;
   std::uint64_t bytes = 0;
-  for (const protocol::Value spelled : message->root().find("keys").elements()) {
-    const auto key = message->key(spelled);
-    if (!key) continue;
-    const auto task = driver_.core().find(*key);
-    if (!task || !driver_.core().task(*task).value.valid()) continue;
-    const ValueId value = driver_.core().task(*task).value;
-    store_.get(value);  // counts as a use
-    Result<Packed> packed = co_await packer_.pack(value);
-    if (closed_) co_return false;
-    if (!packed) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (!packed[i]) {
       // Not here after all, or damaged: the peer asks elsewhere, the scheduler learns of it.
-      driver_.lost(value);
+      driver_.lost(wanted[i].second);
       continue;
     }
-    bytes += bytes_of(*packed->payload);
-    found.emplace_back(Key{std::string(key->bytes)}, std::move(packed->payload));
+    bytes += bytes_of(*packed[i]->payload);
+    found.emplace_back(wanted[i].first, std::move(packed[i]->payload));
   }
   outgoing_bytes_ += bytes;
   outgoing_bytes_total_ += bytes;

@@ -60,6 +60,7 @@ class PeerServer {
   protocol::OutMessage identity() const;
   protocol::OutMessage keys() const;
   bool busy(const Ref& connection) const;
+  std::vector<std::pair<Key, ValueId>> held_of(const protocol::Message& message);
 
   protocol::Loop& loop_;
   Driver& driver_;

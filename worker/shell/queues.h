@@ -29,6 +29,7 @@ class WaitQueue {
     {
       const std::scoped_lock lock(mutex_);
       ++interrupts_;
+      if (lingering_) return;  // it will look by itself
     }
     ready_.notify_one();
   }
@@ -36,21 +37,25 @@ class WaitQueue {
   //! Waits for an item. None: interrupted or closed.
   std::optional<T> pop() {
     std::unique_lock lock(mutex_);
-    ready_.wait(lock, [this] { return !items_.empty() || interrupts_ > 0 || closed_; });
-    if (interrupts_ > 0) {
-      --interrupts_;
-      return std::nullopt;
-    }
-    if (items_.empty()) return std::nullopt;
+    if (!wait(lock)) return std::nullopt;
     T item = std::move(items_.front());
     items_.pop_front();
     return item;
   }
 
-  //! Waits for an item or the end, so long at most; interrupts until then are this one's.
+  //! Waits for an item and takes all that are there. Empty: interrupted or closed.
+  std::deque<T> pop_all() {
+    std::unique_lock lock(mutex_);
+    return wait(lock) ? std::exchange(items_, {}) : std::deque<T>();
+  }
+
+  //! Waits for an item or the end, so long at most; interrupts until then are this one's. Only for
+  //! queues with one reader.
   void linger(std::chrono::milliseconds most) {
     std::unique_lock lock(mutex_);
+    lingering_ = true;
     ready_.wait_for(lock, most, [this] { return !items_.empty() || closed_; });
+    lingering_ = false;
     interrupts_ = 0;
   }
 
@@ -73,10 +78,19 @@ class WaitQueue {
   }
 
  private:
+  //! Whether an item is there, else interrupted or closed.
+  bool wait(std::unique_lock<std::mutex>& lock) {
+    ready_.wait(lock, [this] { return !items_.empty() || interrupts_ > 0 || closed_; });
+    if (interrupts_ == 0) return !items_.empty();
+    --interrupts_;
+    return false;
+  }
+
   mutable std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<T> items_;
   std::size_t interrupts_ = 0;
+  bool lingering_ = false;
   bool closed_ = false;
 };
 

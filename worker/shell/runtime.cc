@@ -186,37 +186,49 @@ void Runtime::set_live_if_room(ValueId value, LiveRef live, bool keep_packed) {
 
 // ---- pack thread ----------------------------------------------------------------------------------
 
-std::optional<PackRequest> Runtime::next_pack(const std::function<bool()>& has_drops) {
-  auto request = home_->packs.pop();
-  while (!request && !home_->packs.closed()) {
+std::optional<std::vector<PackRequest>> Runtime::next_packs(
+    const std::function<bool()>& has_drops) {
+  auto requests = home_->packs.pop_all();
+  while (requests.empty() && !home_->packs.closed()) {
     // Executors drop between jobs what is dead; to ask for the GIL at once only takes it from them.
     home_->packs.linger(kDropPatience);
-    if (has_drops()) return PackRequest{};
-    request = home_->packs.pop();
+    if (has_drops()) return std::vector<PackRequest>();
+    requests = home_->packs.pop_all();
   }
-  if (!request) return std::nullopt;
-  if (request->kind == PackRequest::Kind::describe) {
-    const Held* held = nullptr;
-    Input input{request->key, request->id, request->value, nullptr, request->actor};
-    {
-      const Turn turn(*home_);
-      held = home_->store.peek(request->id);
-      if (held) input.spilled = held->spilled;
+  if (requests.empty()) return std::nullopt;
+  std::vector<PackRequest> out;
+  for (PackRequest& request : requests) {
+    if (request.kind == PackRequest::Kind::pack || find_value(request)) {
+      out.push_back(std::move(request));
     }
-    if (!held || !from_disk(input)) return PackRequest{};
-    request->value = std::move(input.value);
   }
-  return request;
+  return out;
+}
+
+//! What is to be described may have been spilled since. False: it is gone.
+bool Runtime::find_value(PackRequest& request) {
+  Input input{request.key, request.id, request.value, nullptr, request.actor};
+  {
+    const Turn turn(*home_);
+    const Held* held = home_->store.peek(request.id);
+    if (!held) return false;
+    input.spilled = held->spilled;
+  }
+  if (!from_disk(input)) return false;
+  request.value = std::move(input.value);
+  return true;
 }
 
 void Runtime::wake_pack() { home_->packs.interrupt(); }
 
-void Runtime::packed(ValueId value, PayloadRef bytes, std::string failure) {
+void Runtime::packed(std::vector<PackAnswer> answers) {
   Turn turn(*home_);
-  if (failure.empty() && frame_bytes(*bytes) <= kKeepPackedBelow) {
-    home_->store.set_packed(value, bytes);
+  for (PackAnswer& answer : answers) {
+    if (answer.failure.empty() && frame_bytes(*answer.bytes) <= kKeepPackedBelow) {
+      home_->store.set_packed(answer.id, answer.bytes);
+    }
+    turn->packer.packed(answer.id, Packed{std::move(answer.bytes), std::move(answer.failure)});
   }
-  turn->packer.packed(value, Packed{std::move(bytes), std::move(failure)});
 }
 
 void Runtime::described(ValueId value, TypeRef type) {

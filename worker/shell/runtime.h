@@ -75,13 +75,12 @@ class Runtime {
   void interrupt_executor();
 
   // ---- pack thread ------------------------------------------------------------------------------
-  //! Waits for something to do. None: the worker closes.
-  //! After wake_pack it returns a little later, if then there still `has_drops`.
-  std::optional<PackRequest> next_pack(const std::function<bool()>& has_drops);
-  //! Makes next_pack return, so that its thread can drop references.
+  //! Waits for something to do and takes all there is. None: the worker closes.
+  //! After wake_pack it returns a little later with nothing, if then there still `has_drops`.
+  std::optional<std::vector<PackRequest>> next_packs(const std::function<bool()>& has_drops);
+  //! Makes next_packs return, so that its thread can drop references.
   void wake_pack();
-  //! `failure`: the value cannot be pickled, and `bytes` tell its readers so.
-  void packed(ValueId value, PayloadRef bytes, std::string failure);
+  void packed(std::vector<PackAnswer> answers);
   void described(ValueId value, TypeRef type);
 
   // ---- service loop -----------------------------------------------------------------------------
@@ -118,6 +117,8 @@ class Runtime {
   std::string address() const;
 
  private:
+  bool find_value(PackRequest& request);
+
   std::unique_ptr<LoopThread> home_;
 };
 
