@@ -80,14 +80,14 @@ def test_results_are_equal_up_to_rounding():
 RATES = Rates(query=0.1, per_task=1e-3, per_call=1e-5, kernel_blocks=4e-9, kernel_whole=2e-9,
               copy=1e9, link=1e8)
 WORK = Work(nbytes=2 * 10**9, busiest=10**9, blocks=10_000, blocks_on_busiest=5000, partitions=2,
-            workers=2, passes=3)
+            workers=2, passes=3, moved=10**9, cut=10)
 
 
 @pytest.mark.parametrize("mode,seconds", [
     ("blocks", 3 * 4 + 3 * 10),
     ("spliter", 0.1 + 3 * 4 + 3 * 0.05 + 3 * 0.002),
     ("materialized", 0.1 + 1 + 0.002 + 3 * 2 + 3 * 0.002),
-    ("rechunk-tasks", 5 + 1 + 10.002 + 3 * 2 + 3 * 0.002),
+    ("rechunk-tasks", 5 + 1 + 0.022 + 3 * 2 + 3 * 0.002),
     ("rechunk-p2p", 5 + 1 + 10.002 + 3 * 2 + 3 * 0.002),
 ])
 def test_the_model_is_the_formula_of_the_page(mode, seconds):

@@ -119,3 +119,11 @@ def test_blocks_told_by_name_and_numbers_are_a_list_of_references():
         other = node.substitute({keys[1]: "y", keys[2]: DataNode(None, 7)})
         assert other.dependencies == {keys[0], "y", keys[3]}
         assert other({**values, "y": 5}) == [0, 5, 7, 3]
+
+
+@pytest.mark.parametrize("chunks,count,cut", [
+    (((5,) * 6,), 2, 0), (((5,) * 6,), 4, 2), (((7, 3),), 2, 1), (((5,) * 4, (2, 2)), 3, 4),
+    (((4,),), 1, 0), (((0, 4),), 2, 1),
+])
+def test_blocks_that_a_rechunk_takes_apart(chunks, count, cut):
+    assert indexes.blocks_cut(chunks, count) == cut

@@ -94,7 +94,7 @@ def rechunked(parts: Partitions, method: str) -> Any:
         raise SpliterError("rechunk needs known chunk sizes; call x.compute_chunk_sizes() first")
     axis = places.default_axis(source.shape)
     total = sum(source.chunks[axis]) if source.chunks else 0
-    cuts = [total * i // count for i in range(count + 1)]
+    cuts = places.even_cuts(total, count)
     lengths = tuple(b - a for a, b in zip(cuts, cuts[1:]) if b > a) or (total,)
     chunks = {a: -1 for a in range(x.ndim)} | {axis: lengths} if x.ndim else ()
     return x.rechunk(chunks, method=method)

@@ -34,11 +34,8 @@ class Work:
     partitions: int
     workers: int
     passes: int
-
-
-def moved_by_rechunk(work: Work) -> float:
-    """Bytes that change their worker when every new block is made of blocks from everywhere."""
-    return work.nbytes * (1 - 1 / max(1, work.workers))
+    moved: int  # bytes that change their worker when the collection is cut anew
+    cut: int  # blocks that are taken apart then
 
 
 def predict(mode: str, rates: Rates, work: Work) -> float:
@@ -53,7 +50,8 @@ def predict(mode: str, rates: Rates, work: Work) -> float:
     whole = as_whole + work.passes * work.partitions * rates.per_task
     if mode == "materialized":
         return rates.query + work.busiest / rates.copy + work.partitions * rates.per_task + whole
-    # Every worker sends and receives at the same time; tasks: one per block at least, and the new.
-    moving = moved_by_rechunk(work) / max(1, work.workers) / rates.link
-    return moving + work.busiest / rates.copy + (work.blocks + work.partitions) * rates.per_task \
-        + whole
+    # Every worker sends and receives at the same time. Blocks that stay whole are joined as they are, by
+    # P2P too if no two new blocks share one.
+    moving = work.moved / max(1, work.workers) / rates.link
+    pieces = work.blocks if work.cut and mode == "rechunk-p2p" else 2 * work.cut
+    return moving + work.busiest / rates.copy + (pieces + work.partitions) * rates.per_task + whole

@@ -8,6 +8,8 @@ array, block after block, each block in C order.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect
 from itertools import accumulate
 from typing import Any
 
@@ -20,6 +22,20 @@ def default_axis(shape: tuple[int, ...]) -> int:
     """The only axis with several blocks; the first axis if there are several or none."""
     split = [axis for axis, length in enumerate(shape) if length > 1]
     return split[0] if len(split) == 1 else 0
+
+
+def even_cuts(total: int, count: int) -> list[int]:
+    """Borders of `count` runs of about equal length."""
+    return [total * i // count for i in range(count + 1)]
+
+
+def blocks_cut(chunks: Chunks, count: int) -> int:
+    """How many blocks a rechunk to `count` blocks along the default axis takes apart."""
+    shape = tuple(len(axis) for axis in chunks)
+    axis = default_axis(shape)
+    borders = {0, *accumulate(chunks[axis])}
+    apart = {bisect(sorted(borders), cut) for cut in even_cuts(max(borders), count) if cut not in borders}
+    return len(apart) * math.prod(shape) // shape[axis]
 
 
 def ranges(indexes: list[tuple[int, ...]], chunks: Chunks, axis: int) -> list[tuple[int, int]]:

@@ -11,11 +11,13 @@ from distributed import wait
 from rask.spliter import probes, states, tasks
 from rask.spliter.collection import SpliterError
 from rask.spliter.cost import Rates, Work
+from rask.spliter.indexes import blocks_cut
 from rask.spliter.partitions import Partition, Partitions, block_bytes
 from rask.spliter.tasks import by_value
 
 SAMPLE_BLOCKS = 8
 SAMPLE_TASKS = 200
+LINK_BLOCKS = 64
 
 
 def work_of(parts: Partitions, passes: int) -> Work:
@@ -32,7 +34,27 @@ def work_of(parts: Partitions, passes: int) -> Work:
     return Work(nbytes=sum(weights), busiest=sum(b for b, _ in found) // share[busiest],
                 blocks=len(weights),
                 blocks_on_busiest=math.ceil(sum(n for _, n in found) / share[busiest]),
-                partitions=len(parts), workers=len(per_worker), passes=passes)
+                partitions=len(parts), workers=len(per_worker), passes=passes,
+                moved=_moved_by_rechunk(parts, weights), cut=_cut_by_rechunk(parts))
+
+
+def _cut_by_rechunk(parts: Partitions) -> int:
+    source = parts.source
+    known = source.kind == "array" and source.known() and source.chunks
+    return blocks_cut(source.chunks, len(parts)) if known else 0
+
+
+def _moved_by_rechunk(parts: Partitions, weights: list[int]) -> int:
+    """Bytes that change their worker if runs of about equal bytes are each joined where most of them is."""
+    home = {i: part.worker for part in parts for i in part.numbers}
+    per_run = max(1, math.ceil(sum(weights) / len(parts)))
+    runs: list[dict[str, int]] = [{} for _ in parts]
+    begun = 0
+    for i, weight in enumerate(weights):
+        run = runs[min(begun // per_run, len(runs) - 1)]
+        run[home[i]] = run.get(home[i], 0) + weight
+        begun += weight
+    return sum(sum(run.values()) - max(run.values(), default=0) for run in runs)
 
 
 def measure(parts: Partitions, fn: Any, query: float, work: Work) -> Rates:
@@ -52,7 +74,7 @@ def measure(parts: Partitions, fn: Any, query: float, work: Work) -> Rates:
                               for i in range(3))
     return Rates(query=query, per_task=per_task, per_call=per_call, kernel_blocks=blocks,
                  kernel_whole=whole, copy=1 / joining if joining else math.inf,
-                 link=_link(parts, per_task, weights))
+                 link=_link(parts, weights))
 
 
 def _threads(parts: Partitions) -> dict[str, int]:
@@ -82,17 +104,24 @@ def _per_task(client: Any) -> float:
     return (time.perf_counter() - begin) / SAMPLE_TASKS
 
 
-def _link(parts: Partitions, per_task: float, weights: list[int]) -> float:
+def _link(parts: Partitions, weights: list[int]) -> float:
     """Bytes per second from one worker to another, by blocks of the size that will travel."""
     client, homes = parts.client, list(dict.fromkeys(part.worker for part in parts))
     if len(homes) < 2:
         return math.inf
     part = next(part for part in parts if part.worker == homes[0])
+    numbers = part.numbers[:LINK_BLOCKS]
     copies = [client.submit(by_value(probes.copied), [parts.source.blocks[i]], workers=[homes[0]],
-                            allow_other_workers=True, pure=False) for i in _sample(part)]
+                            allow_other_workers=True, pure=False) for i in numbers]
     wait(copies)
-    begin = time.perf_counter()
-    wait(client.submit(by_value(probes.nothing), copies, workers=[homes[1]],
-                       allow_other_workers=True, pure=False))
-    seconds = max(time.perf_counter() - begin - per_task, 1e-6)
-    return max(1, sum(weights[i] for i in _sample(part))) / seconds
+
+    def used_on(worker: str) -> float:
+        begin = time.perf_counter()
+        wait(client.submit(by_value(probes.nothing), copies, workers=[worker],
+                           allow_other_workers=True, pure=False))
+        return time.perf_counter() - begin
+
+    # What a task costs that finds them where they are is not the link's.
+    beside = min(used_on(homes[0]) for _ in range(2))
+    seconds = max(used_on(homes[1]) - beside, 1e-4)
+    return max(1, sum(weights[i] for i in numbers)) / seconds
