@@ -64,7 +64,7 @@ LOCAL = """
     start sync
 """.split()
 
-PYTHON = {"update-graph"}
+PYTHON = {"register_scheduler_plugin", "update-graph"}
 
 # What the rask scheduler refuses: an error, or for a stream a line in its log, that names the
 # operation and docs/COMPATIBILITY.md. Proved by test_refusals.py.
@@ -74,9 +74,7 @@ REFUSED_RPC = """
     get_task_stream_index memory_sampler_start memory_sampler_stop multi_lock_acquire
     multi_lock_release performance_report profile publish_delete publish_get publish_list
     publish_put queue_create queue_get queue_put queue_qsize rebalance
-    register_scheduler_plugin replicate run_function
-    start_task_metadata stop_task_metadata unregister_scheduler_plugin variable_get
-    variable_set
+    replicate run_function start_task_metadata stop_task_metadata variable_get variable_set
 """.split()
 
 REFUSED_STREAM = """
@@ -88,6 +86,5 @@ REFUSED_CALLS = """
     Client.amm Client.benchmark_hardware Client.dump_cluster_state Client.get_dataset
     Client.get_task_stream Client.list_datasets Client.profile Client.publish_dataset
     Client.rebalance Client.replicate Client.run_on_scheduler Client.unpublish_dataset
-    Client.unregister_scheduler_plugin Client.upload_file Event MultiLock Queue
-    Variable get_task_metadata get_task_stream performance_report
+    Event MultiLock Queue Variable get_task_metadata get_task_stream performance_report
 """.split()

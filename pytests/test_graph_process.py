@@ -468,18 +468,6 @@ def test_a_dropped_submission_is_skipped(process):
     assert answer.error is None
 
 
-def test_an_uploaded_file_is_imported(tmp_path):
-    source = tmp_path / "brought_along.py"
-    source.write_text("def answer(x): return x + 41")
-    with GraphProcess() as process:
-        process.send({"op": "import", "path": str(source)})
-        call = b"\x80\x05cbrought_along\nanswer\n."
-        expr = graph({"x": Task("x", Calls(pickle.loads, call), 1)})
-        answer = process.submit(expr, ["x"], order=False)
-        assert answer.error is None, answer.error["traceback_text"]
-        assert b"brought_along" in answer.records["x"].spec()
-
-
 def assert_still_works(process):
     expr, wanted = mapped(operator.neg, [1])
     assert process.submit(expr, wanted, order=False).records["f-0"].node()() == -1

@@ -1,4 +1,4 @@
-"""Python around a worker: plugins, preloads, uploaded files, run, dumps, the ways it ends."""
+"""Python around a worker: plugins, preloads, run, dumps, the ways it ends."""
 
 from __future__ import annotations
 
@@ -105,21 +105,6 @@ def test_a_plugin_may_add_and_replace_handlers(rask_cluster, rask_client):
     rask_client.unregister_worker_plugin("handlers")
     assert rask_client.sync(ask, "ping") == b"pong"
     assert rask_client.sync(ask, "hello", name="you") is None  # as stock answers what it does not know
-
-
-@pytest.mark.skipif(SCHEDULER == "rask", reason="scheduler plugins are not there yet")
-def test_uploaded_modules_can_be_imported(same, tmp_path):
-    module = tmp_path / f"uploaded_{os.getpid()}.py"
-    module.write_text("def answer():\n    return 42\n")
-
-    def use(name):
-        return __import__(name).answer()
-
-    def prog(client):
-        client.upload_file(str(module))
-        return client.submit(use, module.stem, pure=False).result()
-
-    assert same(prog) == 42
 
 
 def test_functions_and_coroutines_run_on_workers(same):

@@ -2,6 +2,9 @@
 #include "scheduler/frontend/graph_link.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -12,6 +15,7 @@
 #include "scheduler/frontend/graph_request.h"
 #include "scheduler/frontend/records.h"
 #include "scheduler/frontend/submissions.h"
+#include "scheduler/frontend/uploads.h"
 
 namespace scheduler {
 
@@ -29,6 +33,14 @@ constexpr std::uint32_t kStartsMax = 3;  //!< failed starts in a row before subm
 constexpr std::uint64_t kSpareIdleMs = 60'000;
 constexpr std::uint64_t kStartMaxMs = 120'000;  //!< a child that is silent for so long is hung
 
+//! A new directory that nobody else can write to; empty if there can be none.
+std::string make_directory(std::string parent) {
+  std::error_code failed;
+  if (parent.empty()) parent = std::filesystem::temp_directory_path(failed).string();
+  std::string path = parent + "/rask-uploads-XXXXXX";
+  return ::mkdtemp(path.data()) == nullptr ? "" : path;
+}
+
 }  // namespace
 
 class GraphLink::Impl final : public GraphChild::Owner, public std::enable_shared_from_this<Impl> {
@@ -43,7 +55,11 @@ class GraphLink::Impl final : public GraphChild::Owner, public std::enable_share
   void start();
   void submit(Request request);
   void drop(SubmissionId id);
-  void import(ImportRequest request);
+  void load(Upload upload);
+  void forget(UploadId id) {
+    uploads_.forget(id);
+    dispatch();  // to whom nothing but this was missing
+  }
   void close();
 
   void on_message(GraphChild& child, Frames frames) override;
@@ -55,14 +71,18 @@ class GraphLink::Impl final : public GraphChild::Owner, public std::enable_share
  private:
   struct Child {
     std::unique_ptr<GraphChild> process;
-    bool ready = false;               //!< has said hello
-    std::uint64_t since_ms = 0;       //!< busy or idle since
-    std::uint64_t kill_at_ms = 0;     //!< 0: not to be killed
+    bool ready = false;            //!< has said hello
+    std::uint64_t since_ms = 0;    //!< busy or idle since
+    std::uint64_t kill_at_ms = 0;  //!< 0: not to be killed
   };
 
   void spawn();
   void dispatch();
   void send(ChildId id, GraphSubmission& submission);
+  void give_uploads();
+  void end_stuck_uploads(std::uint64_t now);
+  void lose_upload(ChildId id, const std::string& how);
+  Status hear_of_upload(ChildId id, UploadId upload, std::string_view op, Value header);
   void tick();
   void schedule_tick();
   void grow_or_shrink(std::uint64_t now);
@@ -83,14 +103,15 @@ class GraphLink::Impl final : public GraphChild::Owner, public std::enable_share
   Sink* sink_;
   Submissions submissions_;
   std::map<ChildId, Child> children_;
-  std::vector<ImportRequest> imports_;  //!< for children that start later
+  Uploads uploads_;
+  std::string directory_;  //!< of uploaded files, a child's under its process id; removed with us
   ChildId next_child_ = 0;
   uv_timer_t timer_;
   bool closed_ = false;
   std::uint32_t failed_starts_ = 0;
   std::uint64_t start_at_ms_ = 0;  //!< not before this moment (back-off)
   protocol::Message message_;
-  std::shared_ptr<Impl> self_;     //!< until the timer is closed
+  std::shared_ptr<Impl> self_;  //!< until the timer is closed
 };
 
 // ---- life of children -------------------------------------------------------------------------
@@ -103,10 +124,13 @@ void GraphLink::Impl::start() {
 }
 
 void GraphLink::Impl::schedule_tick() {
-  uv_timer_start(&timer_, [](uv_timer_t* timer) {
-    auto keep = static_cast<Impl*>(timer->data)->self_;
-    if (keep != nullptr) keep->tick();
-  }, children_.empty() ? 0 : kTickMs, 0);
+  uv_timer_start(
+      &timer_,
+      [](uv_timer_t* timer) {
+        auto keep = static_cast<Impl*>(timer->data)->self_;
+        if (keep != nullptr) keep->tick();
+      },
+      children_.empty() ? 0 : kTickMs, 0);
 }
 
 void GraphLink::Impl::tick() {
@@ -116,6 +140,7 @@ void GraphLink::Impl::tick() {
     const bool due = child.kill_at_ms != 0 && now >= child.kill_at_ms;
     if (hung || due) child.process->kill();
   }
+  end_stuck_uploads(now);
   grow_or_shrink(now);
   dispatch();
   // An idle link sleeps: the timer runs only while there is something to wait for.
@@ -142,6 +167,7 @@ void GraphLink::Impl::grow_or_shrink(std::uint64_t now) {
     auto last = std::prev(children_.end());
     if (submissions_.idle(last->first) && now - last->second.since_ms >= kSpareIdleMs) {
       submissions_.remove_child(last->first);
+      uploads_.remove_child(last->first);
       children_.erase(last);
     }
   }
@@ -174,6 +200,9 @@ void GraphLink::Impl::refuse_all(const std::string& why) {
   for (auto& submission : submissions_.take_waiting()) {
     sink_->on_error(submission->id, runtime_error(why));
   }
+  for (const Upload& upload : uploads_.take_waiting()) {
+    sink_->on_load_error(upload.id, runtime_error(why));
+  }
 }
 
 ChildId GraphLink::Impl::id_of(const GraphChild& child) const {
@@ -187,11 +216,17 @@ void GraphLink::Impl::on_gone(GraphChild& process, std::string how) {
   const ChildId id = id_of(process);
   const bool ready = children_.at(id).ready;
   const std::string last_line = process.last_line();
-  sink_->on_log("graph process " + std::to_string(process.pid()) + " ended: " + how);
+  const int pid = process.pid();
+  sink_->on_log("graph process " + std::to_string(pid) + " ended: " + how);
   Submissions::Held held;
   if (ready) held = submissions_.remove_child(id);
   children_.erase(id);
   if (closed_) return;
+  if (!directory_.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_ + "/" + std::to_string(pid), ignored);
+  }
+  if (ready) lose_upload(id, how);
   if (!ready) {
     start_failed(how + (last_line.empty() ? "" : "; " + last_line));
   }
@@ -204,8 +239,9 @@ void GraphLink::Impl::on_gone(GraphChild& process, std::string how) {
   std::erase_if(held, [](const auto& submission) { return submission->dropped; });
   submissions_.put_back(std::move(held));
   if (current != nullptr && !current->dropped) {
-    sink_->on_error(current->id,
-                    runtime_error("The process that read this graph on the scheduler died: " + how));
+    sink_->on_error(
+        current->id,
+        runtime_error("The process that read this graph on the scheduler died: " + how));
   }
   if (!closed_) schedule_tick();
 }
@@ -228,6 +264,7 @@ void GraphLink::Impl::submit(Request request) {
 }
 
 void GraphLink::Impl::dispatch() {
+  if (uploads_.used()) give_uploads();
   while (!closed_) {
     auto assignment = submissions_.assign(may_grow());
     if (!assignment) return;
@@ -252,13 +289,6 @@ void GraphLink::Impl::drop(SubmissionId id) {
   }
 }
 
-void GraphLink::Impl::import(ImportRequest request) {
-  for (auto& [id, child] : children_) {
-    if (child.ready) child.process->send(request.message(), {});
-  }
-  imports_.push_back(std::move(request));
-}
-
 void GraphLink::Impl::finish(ChildId id) {
   submissions_.finish_current(id);
   Child& child = children_.at(id);
@@ -267,6 +297,76 @@ void GraphLink::Impl::finish(ChildId id) {
   const GraphSubmission* next = submissions_.current(id);
   if (next != nullptr && next->dropped) child.kill_at_ms = child.since_ms + options_.drop_grace_ms;
   dispatch();
+}
+
+// ---- uploads ----------------------------------------------------------------------------------
+
+void GraphLink::Impl::load(Upload upload) {
+  if (directory_.empty()) directory_ = make_directory(options_.temporary);
+  uploads_.add(std::move(upload));
+  dispatch();
+  if (!closed_ && uv_is_active(reinterpret_cast<uv_handle_t*>(&timer_)) == 0) schedule_tick();
+}
+
+//! A child is either at graphs or at uploads, so that it is plain which of them it died of.
+void GraphLink::Impl::give_uploads() {
+  for (auto& [id, child] : children_) {
+    if (!child.ready || !submissions_.holds_nothing(id)) continue;
+    Upload* upload = uploads_.next(id);
+    if (upload == nullptr) continue;
+    GraphRequest request = upload_request(*upload, directory_);
+    child.since_ms = uv_now(loop_);
+    child.process->send(std::move(request.message), std::move(request.fds));
+  }
+  for (const auto& [id, child] : children_) {
+    if (child.ready) submissions_.set_closed(id, uploads_.keeps(id));
+  }
+}
+
+void GraphLink::Impl::end_stuck_uploads(std::uint64_t now) {
+  for (auto& [id, child] : children_) {
+    const bool again = uploads_.loading(id) && !uploads_.on_trial(id);
+    if (again && now - child.since_ms >= kStartMaxMs) child.process->kill();
+  }
+  if (const auto stuck = uploads_.abandoned()) {
+    Child& child = children_.at(*stuck);
+    if (child.kill_at_ms == 0) child.kill_at_ms = now + options_.drop_grace_ms;
+  }
+}
+
+Status GraphLink::Impl::hear_of_upload(ChildId id, UploadId upload, std::string_view op,
+                                       Value header) {
+  const bool loaded = op == "loaded";
+  if ((!loaded && op != "error") || header.find("id").as_uint() != upload) {
+    return protocol::Error{protocol::Fault::bad_type, "an answer to nothing that was asked"};
+  }
+  Child& child = children_.at(id);
+  child.kill_at_ms = 0;
+  child.since_ms = uv_now(loop_);
+  const bool trial = uploads_.finish(id, loaded);
+  if (trial && loaded) {
+    sink_->on_loaded(upload, header.find("name").as_str().value_or(""));
+  } else if (trial) {
+    sink_->on_load_error(upload, reported_error(header));
+  } else if (!loaded) {
+    sink_->on_log("graph process " + std::to_string(child.process->pid()) +
+                  " could not load what another one had: " + reported_error(header).exception_text);
+  }
+  dispatch();
+  return protocol::Done{};
+}
+
+void GraphLink::Impl::lose_upload(ChildId id, const std::string& how) {
+  const auto lost = uploads_.remove_child(id);
+  if (!lost) return;
+  if (lost->trial) {
+    sink_->on_load_error(
+        lost->id,
+        runtime_error("The process that loaded this plugin on the scheduler died: " + how));
+  } else if (lost->forgotten) {
+    sink_->on_log("An uploaded file ended " + std::to_string(Uploads::kDeathsMax) +
+                  " graph processes and is forgotten");
+  }
 }
 
 // ---- what children say ------------------------------------------------------------------------
@@ -287,6 +387,7 @@ Status GraphLink::Impl::handle(ChildId id, const protocol::Message& message) {
   if (!op) return protocol::Error{protocol::Fault::bad_type, "no op"};
   if (*op == "hello") return hear_hello(id, header);
   if (!children_.at(id).ready) return protocol::Error{protocol::Fault::bad_type, "no hello"};
+  if (const auto upload = uploads_.loading(id)) return hear_of_upload(id, *upload, *op, header);
   GraphSubmission* submission = submissions_.current(id);
   const auto told = header.find("id").as_uint();
   if (submission == nullptr || !told || *told != submission->id.value) {
@@ -308,13 +409,14 @@ Status GraphLink::Impl::hear_hello(ChildId id, Value header) {
   child.since_ms = uv_now(loop_);
   failed_starts_ = 0;
   submissions_.add_child(id);
-  for (const ImportRequest& request : imports_) child.process->send(request.message(), {});
+  uploads_.add_child(id);
   sink_->on_hello(versions.raw());
   dispatch();
   return protocol::Done{};
 }
 
-//! The child waits for this answer, so a dropped submission gets one too: that nobody holds anything.
+//! The child waits for this answer, so a dropped submission gets one too: that nobody holds
+//! anything.
 Status GraphLink::Impl::tell_homes(ChildId id, GraphSubmission& submission,
                                    const protocol::Message& message) {
   Frames frames = message.frames();
@@ -404,9 +506,10 @@ void GraphLink::Impl::close() {
   if (closed_) return;
   closed_ = true;
   children_.clear();
-  uv_close(reinterpret_cast<uv_handle_t*>(&timer_), [](uv_handle_t* timer) {
-    static_cast<Impl*>(timer->data)->self_.reset();
-  });
+  std::error_code ignored;
+  if (!directory_.empty()) std::filesystem::remove_all(directory_, ignored);
+  uv_close(reinterpret_cast<uv_handle_t*>(&timer_),
+           [](uv_handle_t* timer) { static_cast<Impl*>(timer->data)->self_.reset(); });
 }
 
 // ---- the public face --------------------------------------------------------------------------
@@ -420,8 +523,10 @@ GraphLink::~GraphLink() { impl_->close(); }
 
 void GraphLink::submit(Request request) { impl_->submit(std::move(request)); }
 void GraphLink::drop(SubmissionId id) { impl_->drop(id); }
-void GraphLink::import_file(std::string path) { impl_->import({"import", std::move(path)}); }
-void GraphLink::add_path(std::string path) { impl_->import({"path", std::move(path)}); }
+void GraphLink::load(UploadId id, protocol::Slice plugin, std::function<bool()> abandoned) {
+  impl_->load({id, std::move(plugin), std::move(abandoned)});
+}
+void GraphLink::forget(UploadId id) { impl_->forget(id); }
 void GraphLink::close() { impl_->close(); }
 
 }  // namespace scheduler

@@ -6,7 +6,8 @@
 //!
 //! Every submission ends with exactly one of on_commit and on_error, or with drop. Calls of the
 //! sink for one submission keep the order of the link; callbacks come from the loop only, never
-//! from inside submit or drop. A client's submissions are answered in the order of submit.
+//! from inside submit, drop or load. A client's submissions are answered in the order of submit.
+//! A graph that is submitted after on_loaded is opened by a child that has loaded the upload.
 //!
 //! Thread: the loop's. Answers to: the part of distributed.Scheduler.update_graph before
 //! "BELOW THIS LINE HAS TO BE SYNCHRONOUS". Format: README.md beside this file.
@@ -15,6 +16,7 @@
 #include <uv.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,11 +32,12 @@ namespace scheduler {
 class GraphLink {
  public:
   struct Options {
-    std::string python = "python3";           //!< interpreter of the graph processes
+    std::string python = "python3";  //!< interpreter of the graph processes
     std::vector<std::string> arguments = {"-m", "rask.graph_process"};
-    std::uint32_t processes_max = 0;          //!< 0: one per core
-    std::uint64_t busy_ms = 100;              //!< another child starts after this much work
-    std::uint64_t drop_grace_ms = 1000;       //!< a dropped graph may run this much longer
+    std::uint32_t processes_max = 0;     //!< 0: one per core
+    std::uint64_t busy_ms = 100;         //!< another child starts after this much work
+    std::uint64_t drop_grace_ms = 1000;  //!< a dropped graph may run this much longer
+    std::string temporary;               //!< directory for uploaded files; empty: the system's
   };
 
   struct Request {
@@ -66,6 +69,9 @@ class GraphLink {
     virtual void on_barriers(SubmissionId id, std::vector<GraphBarrier> barriers) = 0;
     virtual void on_commit(SubmissionId id) = 0;
     virtual void on_error(SubmissionId id, GraphError error) = 0;
+    //! An upload was taken, under this name if it had none. Ends with this or on_load_error.
+    virtual void on_loaded(UploadId id, std::string_view name) = 0;
+    virtual void on_load_error(UploadId id, GraphError error) = 0;
     //! One line for the log: a child started, died, lied; what user code printed.
     virtual void on_log(std::string_view line) = 0;
   };
@@ -79,10 +85,11 @@ class GraphLink {
   void submit(Request request);
   //! Nobody wants the answer any more; no callback follows. Kills a child that keeps at it.
   void drop(SubmissionId id);
-  //! Every child, also a later one, imports this file (.py, .zip, .egg), as upload_file asks.
-  void import_file(std::string path);
-  //! Every child, also a later one, finds modules in this directory.
-  void add_path(std::string path);
+  //! Loads what Client.upload_file registers: in one child now, in every other before its next
+  //! graph. `plugin` is a pickle. Once `abandoned`, a child that is stuck in it is ended.
+  void load(UploadId id, protocol::Slice plugin, std::function<bool()> abandoned);
+  //! Children that start later do without it.
+  void forget(UploadId id);
   //! Ends all children. No callback follows; the loop runs out of our handles soon after.
   void close();
 

@@ -22,8 +22,8 @@ constexpr std::size_t kMemfdMin = 1u << 20;
 constexpr std::size_t kMemfdsMax = 64;  //!< descriptors in one message
 
 bool out_of_line(const PayloadRef& payload) {
-  return payload != nullptr && (payload->kind == Payload::Kind::serialized ||
-                                payload->kind == Payload::Kind::pickled);
+  return payload != nullptr &&
+         (payload->kind == Payload::Kind::serialized || payload->kind == Payload::Kind::pickled);
 }
 
 //! Collects frames while their numbers are still to be written.
@@ -67,6 +67,16 @@ void write_bundle(MessageWriter& writer, const PayloadRef& payload,
     writer.raw(payload->header.view());
   } else {
     writer.nil();
+  }
+}
+
+void write_fds(MessageWriter& writer, const Frames& frames) {
+  writer.field("fds");
+  writer.array(static_cast<std::uint32_t>(frames.listed.size()));
+  for (const auto& [number, length] : frames.listed) {
+    writer.array(2);
+    writer.uinteger(number);
+    writer.uinteger(length);
   }
 }
 
@@ -119,13 +129,7 @@ GraphRequest graph_request(GraphSubmission& submission) {
   submission.settings.empty() ? writer.nil() : writer.raw(submission.settings);
   writer.field("workers");
   write_workers(writer, submission.workers);
-  writer.field("fds");
-  writer.array(static_cast<std::uint32_t>(frames.listed.size()));
-  for (const auto& [number, length] : frames.listed) {
-    writer.array(2);
-    writer.uinteger(number);
-    writer.uinteger(length);
-  }
+  write_fds(writer, frames);
   writer.attach(wanted);
   request.message = writer.finish();
   if (!request.fds.empty()) {
@@ -156,14 +160,25 @@ protocol::OutMessage homes_answer(SubmissionId id, std::span<const std::uint32_t
   return writer.finish();
 }
 
-protocol::OutMessage ImportRequest::message() const {
+GraphRequest upload_request(Upload& upload, const std::string& directory) {
+  GraphRequest request;
+  request.frames.emplace_back();  // frame 0
+  Frames frames{request, {}};
+  const Slice plugin = frames.add(upload.plugin);
+  upload.plugin = request.frames[1];
+
   MessageWriter writer;
-  writer.map(2);
+  writer.map(4);
   writer.field("op");
-  writer.str(op);
-  writer.field("path");
-  writer.str(path);
-  return writer.finish();
+  writer.literal("upload");
+  writer.field("id");
+  writer.uinteger(upload.id);
+  writer.field("directory");
+  writer.str(directory);
+  write_fds(writer, frames);
+  writer.attach(plugin);
+  request.message = writer.finish();
+  return request;
 }
 
 }  // namespace scheduler

@@ -9,6 +9,7 @@
 #include "protocol/wire/frames.h"
 #include "scheduler/frontend/memfd.h"
 #include "scheduler/frontend/submissions.h"
+#include "scheduler/frontend/uploads.h"
 
 namespace scheduler {
 
@@ -26,11 +27,8 @@ protocol::OutMessage drop_request(SubmissionId id);
 //! The answer to `homes`: a worker's number per key asked for.
 protocol::OutMessage homes_answer(SubmissionId id, std::span<const std::uint32_t> homes);
 
-//! A file to import, or (`op` "path") a directory to look for modules in.
-struct ImportRequest {
-  std::string op;  //!< "import" or "path"
-  std::string path;
-  protocol::OutMessage message() const;
-};
+//! A plugin to load. `directory`: where the child makes one of its own for files.
+//! A large pickle moves into memory that can be shared, once for all children.
+GraphRequest upload_request(Upload& upload, const std::string& directory);
 
 }  // namespace scheduler

@@ -17,6 +17,9 @@ struct GraphError {
   std::string traceback_text;
 };
 
+//! A plugin that a client registered with the scheduler for the graph processes to load.
+using UploadId = std::uint32_t;
+
 //! The workers there are while a graph is opened, for defaults that depend on them.
 struct GraphWorkers {
   std::uint64_t memory = 0;  //!< the least memory limit of a worker that has one; 0: none

@@ -17,7 +17,7 @@ void Submissions::add(std::unique_ptr<GraphSubmission> submission) {
 }
 
 Submissions::Held Submissions::remove_child(ChildId child) {
-  Held held = std::move(children_.at(child));
+  Held held = std::move(children_.at(child).held);
   children_.erase(child);
   return held;
 }
@@ -30,16 +30,16 @@ void Submissions::put_back(Held submissions) {
 }
 
 std::optional<ChildId> Submissions::idle_child() const {
-  for (const auto& [child, held] : children_) {
-    if (held.empty()) return child;
+  for (const auto& [id, child] : children_) {
+    if (child.idle()) return id;
   }
   return std::nullopt;
 }
 
 std::optional<ChildId> Submissions::child_of(ClientId client) const {
-  for (const auto& [child, held] : children_) {
-    for (const auto& submission : held) {
-      if (submission->client == client) return child;
+  for (const auto& [id, child] : children_) {
+    for (const auto& submission : child.held) {
+      if (submission->client == client) return id;
     }
   }
   return std::nullopt;
@@ -50,13 +50,14 @@ std::optional<Submissions::Assignment> Submissions::assign(bool may_grow) {
   for (auto queue = waiting_.begin(); queue != waiting_.end(); ++queue) {
     auto child = child_of(queue->client);
     const bool stands_back = somebody_waits && !may_grow;
-    if (child && (children_.at(*child).size() >= kPipelined || stands_back)) continue;
+    if (child && (children_.at(*child).held.size() >= kPipelined || stands_back)) continue;
+    if (child && children_.at(*child).closed) continue;
     if (!child) child = idle_child();
     if (!child) {
       somebody_waits = true;
       continue;
     }
-    Held& held = children_.at(*child);
+    Held& held = children_.at(*child).held;
     held.push_back(std::move(queue->held.front()));
     queue->held.pop_front();
     if (queue->held.empty()) waiting_.erase(queue);
@@ -66,7 +67,7 @@ std::optional<Submissions::Assignment> Submissions::assign(bool may_grow) {
 }
 
 GraphSubmission* Submissions::current(ChildId child) {
-  Held& held = children_.at(child);
+  Held& held = children_.at(child).held;
   return held.empty() ? nullptr : held.front().get();
 }
 
@@ -79,11 +80,11 @@ std::pair<Submissions::Where, ChildId> Submissions::drop(SubmissionId id) {
     if (queue->held.empty()) waiting_.erase(queue);
     return {Where::waiting, 0};
   }
-  for (auto& [child, held] : children_) {
-    auto found = std::find_if(held.begin(), held.end(), is_it);
-    if (found == held.end()) continue;
+  for (auto& [child, place] : children_) {
+    auto found = std::find_if(place.held.begin(), place.held.end(), is_it);
+    if (found == place.held.end()) continue;
     (*found)->dropped = true;
-    return {found == held.begin() ? Where::current : Where::sent, child};
+    return {found == place.held.begin() ? Where::current : Where::sent, child};
   }
   return {Where::nowhere, 0};
 }

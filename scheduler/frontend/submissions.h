@@ -31,7 +31,7 @@ struct GraphSubmission {
   std::string settings;  //!< msgpack map; empty: none
   GraphWorkers workers;
   std::unique_ptr<GraphDecoder> decoder;  //!< once sent to a child
-  bool asked = false;  //!< where its blocks are; a graph asks once
+  bool asked = false;                     //!< where its blocks are; a graph asks once
   bool opened = false;
   bool dropped = false;
 };
@@ -45,6 +45,8 @@ class Submissions {
 
   void add(std::unique_ptr<GraphSubmission> submission);
   void add_child(ChildId child) { children_[child]; }
+  //! Closed: the child finishes what it holds and gets nothing more.
+  void set_closed(ChildId child, bool closed) { children_.at(child).closed = closed; }
   //! What a child that is gone held, in order; the first may have been begun.
   Held remove_child(ChildId child);
   //! Puts submissions of one client back to the head of its queue, in order.
@@ -61,7 +63,8 @@ class Submissions {
 
   //! The submission a child is working on: the first it holds. Null if it holds none.
   GraphSubmission* current(ChildId child);
-  void finish_current(ChildId child) { children_.at(child).pop_front(); }
+  void finish_current(ChildId child) { children_.at(child).held.pop_front(); }
+  bool holds_nothing(ChildId child) const { return children_.at(child).held.empty(); }
 
   enum class Where : std::uint8_t { nowhere, waiting, sent, current };
   //! Forgets a submission that waits; marks one that a child holds, and tells which child.
@@ -70,10 +73,10 @@ class Submissions {
   //! Everything that waits, in the order of each client.
   Held take_waiting();
   bool waiting() const { return !waiting_.empty(); }
-  //! False for a child that is not there (yet).
+  //! False for a child that is closed, or not there (yet).
   bool idle(ChildId child) const {
     const auto found = children_.find(child);
-    return found != children_.end() && found->second.empty();
+    return found != children_.end() && found->second.idle();
   }
   bool any_idle() const { return idle_child().has_value(); }
 
@@ -83,12 +86,18 @@ class Submissions {
     Held held;  //!< never empty
   };
 
+  struct Child {
+    Held held;
+    bool closed = false;
+    bool idle() const { return held.empty() && !closed; }
+  };
+
   std::optional<ChildId> idle_child() const;
   std::optional<ChildId> child_of(ClientId client) const;
   Queue& queue_of(ClientId client);
 
   std::list<Queue> waiting_;  //!< in order of who began to wait first
-  std::map<ChildId, Held> children_;
+  std::map<ChildId, Child> children_;
 };
 
 }  // namespace scheduler

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kWantsSlice = 4096;
 constexpr std::size_t kErrorsSlice = 4096;
-constexpr std::size_t kUnsentMax = 4u << 20;  //!< bytes a client may leave unread before it gets more
+constexpr std::size_t kUnsentMax = 4u
+                                   << 20;  //!< bytes a client may leave unread before it gets more
 constexpr double kDrainSeconds = 0.005;
 
 GraphWorkers workers_now(const Server& server) {
@@ -37,6 +38,7 @@ GraphIntake::~GraphIntake() = default;
 void GraphIntake::start() {
   GraphLink::Options options;
   options.python = python_;
+  options.temporary = server_.settings.temporary_directory;
   link_ = std::make_unique<GraphLink>(server_.loop.uv(), std::move(options), *this);
 }
 
@@ -50,8 +52,8 @@ protocol::Completer<bool> GraphIntake::submit(ClientId client, const protocol::U
   Submission& submission = submissions_[id];
   submission.client = client;
   submission.graph = &graph;
-  submission.stimulus = graph.stimulus_id.empty() ? Server::stimulus("update-graph")
-                                                  : std::string(graph.stimulus_id);
+  submission.stimulus =
+      graph.stimulus_id.empty() ? Server::stimulus("update-graph") : std::string(graph.stimulus_id);
   const auto& actors =
       graph.actors == protocol::UpdateGraph::Actors::all ? graph.keys : graph.actor_keys;
   if (graph.actors != protocol::UpdateGraph::Actors::none) {
@@ -107,6 +109,24 @@ void GraphIntake::end(SubmissionId id) {
   submissions_.erase(found);
   // The client's session goes on, but not from inside whoever called this.
   server_.loop.defer([done] { done.complete(true); });
+}
+
+protocol::Completer<GraphIntake::Loaded> GraphIntake::load(Slice plugin,
+                                                           std::function<bool()> abandoned) {
+  const UploadId id = next_upload_++;
+  const protocol::Completer<Loaded> done = loading_[id];
+  link_->load(id, std::move(plugin), std::move(abandoned));
+  return done;
+}
+
+void GraphIntake::forget(UploadId id) { link_->forget(id); }
+
+void GraphIntake::end_load(Loaded loaded) {
+  const auto found = loading_.find(loaded.id);
+  if (found == loading_.end()) return;
+  const protocol::Completer<Loaded> done = found->second;
+  loading_.erase(found);
+  server_.loop.defer([done, loaded = std::move(loaded)] { done.complete(loaded); });
 }
 
 // ---- answers ------------------------------------------------------------------------------------
@@ -166,11 +186,13 @@ std::int64_t GraphIntake::priority_of(Submission& submission, KeyView key) {
 void GraphIntake::note_priorities(Submission& submission, std::span<const KeyView> keys,
                                   bool outside) {
   const std::vector<KeyView>& wanted = submission.graph->keys;
-  const std::uint64_t told = std::exchange(submission.keys_told, submission.keys_told + keys.size());
+  const std::uint64_t told =
+      std::exchange(submission.keys_told, submission.keys_told + keys.size());
   if (outside) return;  // they have no records
   if (submission.as_numbered) {
-    const bool more = submission.graph->priorities_in_order && told + keys.size() <= wanted.size() &&
-                      std::equal(keys.begin(), keys.end(), wanted.begin() + static_cast<long>(told));
+    const bool more =
+        submission.graph->priorities_in_order && told + keys.size() <= wanted.size() &&
+        std::equal(keys.begin(), keys.end(), wanted.begin() + static_cast<long>(told));
     if (more) return;
     submission.as_numbered = false;
     for (std::uint64_t i = 0; i < told; ++i) {
@@ -199,8 +221,7 @@ void GraphIntake::on_keys(SubmissionId id, std::span<const KeyView> keys, bool o
 void GraphIntake::send_wants(SubmissionId id, Submission& submission, std::size_t count) {
   const std::vector<KeyView>& wanted = submission.graph->keys;
   while (count > 0 && submission.wants_sent < wanted.size()) {
-    const std::size_t slice =
-        std::min({count, kWantsSlice, wanted.size() - submission.wants_sent});
+    const std::size_t slice = std::min({count, kWantsSlice, wanted.size() - submission.wants_sent});
     const std::span<const KeyView> keys(wanted.data() + submission.wants_sent, slice);
     submission.wants_sent += slice;
     count -= slice;
@@ -266,6 +287,14 @@ protocol::Async<void> GraphIntake::report_failure(SubmissionId id, GraphError er
   if (find(id) == nullptr) co_return;
   report(*find(id), "error");
   end(id);
+}
+
+void GraphIntake::on_loaded(UploadId id, std::string_view name) {
+  end_load({id, std::string(name), std::nullopt});
+}
+
+void GraphIntake::on_load_error(UploadId id, GraphError error) {
+  end_load({id, "", std::move(error)});
 }
 
 void GraphIntake::on_log(std::string_view line) { server_.log.info(line); }

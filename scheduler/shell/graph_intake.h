@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,6 +38,15 @@ class GraphIntake final : public GraphLink::Sink {
   //! borrows must stay until then. `wanted`: msgpack array of the wanted keys.
   protocol::Completer<bool> submit(ClientId client, const protocol::UpdateGraph& graph,
                                    protocol::Slice wanted);
+  struct Loaded {
+    UploadId id;
+    std::string name;                 //!< the plugin's own
+    std::optional<GraphError> error;  //!< why it was not taken
+  };
+  //! Completes when a graph process has loaded the pickled plugin, or could not. Graphs that come
+  //! later find it loaded. Once `abandoned`, nobody waits for it.
+  protocol::Completer<Loaded> load(protocol::Slice plugin, std::function<bool()> abandoned);
+  void forget(UploadId id);
   //! The client is gone: its graphs are forgotten.
   void drop(ClientId client);
   //! The cluster restarts: every open graph is forgotten.
@@ -61,6 +71,8 @@ class GraphIntake final : public GraphLink::Sink {
   void on_barriers(SubmissionId id, std::vector<GraphBarrier> barriers) override;
   void on_commit(SubmissionId id) override;
   void on_error(SubmissionId id, GraphError error) override;
+  void on_loaded(UploadId id, std::string_view name) override;
+  void on_load_error(UploadId id, GraphError error) override;
   void on_log(std::string_view line) override;
 
  private:
@@ -79,7 +91,7 @@ class GraphIntake final : public GraphLink::Sink {
     std::vector<std::int64_t> priorities;                        //!< by number of key
     absl::flat_hash_map<std::string_view, std::int64_t> by_key;  //!< when the orders differ
     absl::flat_hash_set<std::string_view> actor_keys;
-    std::vector<bool> actor;                                     //!< by number of key
+    std::vector<bool> actor;  //!< by number of key
   };
 
   Submission* find(SubmissionId id);
@@ -88,6 +100,7 @@ class GraphIntake final : public GraphLink::Sink {
   static std::int64_t priority_of(Submission& submission, KeyView key);
   static void note_priorities(Submission& submission, std::span<const KeyView> keys, bool outside);
   void end(SubmissionId id);
+  void end_load(Loaded loaded);
   protocol::Async<void> report_failure(SubmissionId id, GraphError error);
   void report(const Submission& submission, std::string_view status);
 
@@ -96,6 +109,8 @@ class GraphIntake final : public GraphLink::Sink {
   std::unique_ptr<GraphLink> link_;
   std::uint32_t next_ = 0;
   std::map<SubmissionId, Submission> submissions_;
+  UploadId next_upload_ = 0;
+  std::map<UploadId, protocol::Completer<Loaded>> loading_;
   std::string versions_;
   std::optional<Packages> packages_;
   protocol::Completer<bool> hello_;

@@ -1,12 +1,17 @@
 //! Worker and nanny plugins: pickles that are kept and handed to every worker, now and later.
 //!
-//! They are never opened here. Stock ships one of its own, `shuffle`, without which P2P fails on a
-//! worker; it is the first entry.
+//! They are never opened here; what a client uploads to the scheduler is kept by the graph link.
+//! Stock ships one of its own, `shuffle`, without which P2P fails on a worker; it is the first
+//! entry.
 //!
 //! Answers to: Scheduler.worker_plugins and nanny_plugins.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -45,6 +50,8 @@ class PluginList {
 struct Plugins {
   PluginList worker;
   PluginList nanny;
+  //! Those of the scheduler, by name: what the graph processes have loaded.
+  std::map<std::string, std::uint32_t, std::less<>> scheduler;
   std::size_t nannies_starting = 0;  //!< registered nannies that have not reported yet
 };
 

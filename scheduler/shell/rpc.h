@@ -172,6 +172,10 @@ Async<Reply> rpc_unregister_worker_plugin(Server&, Request);
 Async<Reply> rpc_register_nanny_plugin(Server&, Request);
 Async<Reply> rpc_unregister_nanny_plugin(Server&, Request);
 
+// rpc_scheduler_plugins.cc
+Async<Reply> rpc_register_scheduler_plugin(Server&, Request);
+Reply rpc_unregister_scheduler_plugin(Server&, const Request&);
+
 // rpc_workers.cc, rpc_retire.cc, rpc_restart.cc
 Reply rpc_heartbeat_worker(Server&, const Request&);
 Reply rpc_unregister(Server&, const Request&);

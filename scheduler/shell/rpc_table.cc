@@ -81,6 +81,9 @@ Handler handler_of(Op op) {
     case Op::register_nanny_plugin: return {nullptr, rpc_register_nanny_plugin};
     case Op::unregister_nanny_plugin: return {nullptr, rpc_unregister_nanny_plugin};
 
+    case Op::register_scheduler_plugin: return {nullptr, rpc_register_scheduler_plugin};
+    case Op::unregister_scheduler_plugin: return {rpc_unregister_scheduler_plugin, nullptr};
+
     case Op::set_resources: return {rpc_set_resources, nullptr};
     case Op::workers_to_close: return {rpc_workers_to_close, nullptr};
     case Op::adaptive_target: return {rpc_adaptive_target, nullptr};
@@ -106,8 +109,6 @@ bool known_but_missing(Op op) {
     case Op::get_task_stream_index:
     case Op::start_task_metadata:
     case Op::stop_task_metadata:
-    case Op::register_scheduler_plugin:
-    case Op::unregister_scheduler_plugin:
     case Op::get_cluster_state:
     case Op::dump_cluster_state_to_url:
     case Op::benchmark_hardware:

@@ -119,6 +119,7 @@ void read_shell(Reader& entry, Settings& out) {
   entry.flag("distributed.scheduler.reuse-broadcast-comm", out.reuse_broadcast);
   entry.real("distributed.adaptive.target-duration", out.adaptive_target_duration);
   entry.text("distributed.scheduler.contact-address", out.contact_address);
+  entry.text("temporary-directory", out.temporary_directory);
   entry.text("distributed.admin.log-format", out.log_format);
   entry.integer("distributed.admin.log-length", out.log_length);
 }

@@ -28,6 +28,7 @@ struct Settings {
   bool reuse_broadcast = true;
   double adaptive_target_duration = 5;
   std::string contact_address;
+  std::string temporary_directory;     //!< empty: the system's
   std::unordered_set<std::string> blocked_handlers;
   std::string log_format = Log::kStockFormat;
   std::size_t log_length = 10000;

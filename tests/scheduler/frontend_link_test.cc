@@ -53,6 +53,7 @@ class World final : public GraphLink::Sink {
   std::map<std::uint32_t, Heard> heard;
   std::vector<std::string> log;
   std::vector<Key> asked;
+  std::map<UploadId, std::string> loaded;  //!< the name it was taken under, or why it was not
   int hellos = 0;
 
   //! Runs the loop until `done`; false when 60 s have passed.
@@ -64,6 +65,9 @@ class World final : public GraphLink::Sink {
     while (!done() && !expired_) uv_run(&loop_, UV_RUN_ONCE);
     uv_timer_stop(&deadline_);
     return !expired_;
+  }
+  bool run_until_loaded(UploadId id) {
+    return run_until([&] { return loaded.count(id) == 1; });
   }
   bool run_until_ended(std::uint32_t id) {
     return run_until([&] { return heard[id].committed || !heard[id].error.empty(); });
@@ -119,6 +123,8 @@ class World final : public GraphLink::Sink {
   void on_error(SubmissionId id, GraphError error) override {
     heard[id.value].error = error.exception_text.empty() ? "?" : error.exception_text;
   }
+  void on_loaded(UploadId id, std::string_view name) override { loaded[id] = name; }
+  void on_load_error(UploadId id, GraphError error) override { loaded[id] = error.exception_text; }
   void on_log(std::string_view line) override { log.emplace_back(line); }
 
  private:
@@ -336,4 +342,84 @@ TEST_CASE("questions that break the format end the child", "[frontend][hostile][
     REQUIRE(world.run_until_ended(1));
     CHECK(world.heard[1].error.find("died") != std::string::npos);
   }
+}
+
+namespace {
+
+std::string text(std::string_view text) {
+  return "X" + std::string(1, static_cast<char>(text.size())) + "\0\0\0"s + std::string(text);
+}
+
+//! What Client.upload_file registers with the scheduler, by hand.
+Slice upload(const std::string& file, const std::string& source) {
+  return Slice::copy_of(kProto + "cdistributed.diagnostics.plugin\nSchedulerUploadFile\n)\x81}(" +
+                        text("filename") + text(file) + text("data") + "C" +
+                        std::string(1, static_cast<char>(source.size())) + source + text("load") +
+                        "\x88ub.");
+}
+
+//! A graph that can be opened where module `name` is.
+std::string graph_naming(const std::string& name) {
+  return kProto + "c" + name + "\nanswer\n0" + kGraph;
+}
+
+}  // namespace
+
+TEST_CASE("an upload is there for later graphs, in later children too", "[frontend][python]") {
+  if (!have_python()) return;
+  GraphLink::Options options = real_graph_process();
+  options.processes_max = 1;
+  World world(std::move(options));
+  world.submit(1, 1, graph_naming("brought_here"));
+  REQUIRE(world.run_until_ended(1));
+  CHECK(!world.heard[1].committed);
+  world.link().load(7, upload("brought_here.py", "answer = 1\n"), nullptr);
+  REQUIRE(world.run_until_loaded(7));
+  CHECK(world.loaded[7] == "upload_file");
+  world.submit(2, 1, graph_naming("brought_here"));
+  world.submit(3, 1, kProto + "cos\nabort\n)R.");
+  world.submit(4, 1, graph_naming("brought_here"));
+  for (std::uint32_t id : {2, 3, 4}) REQUIRE(world.run_until_ended(id));
+  CHECK(world.heard[2].committed);
+  CHECK(world.heard[4].committed);
+  CHECK(world.hellos == 2);
+
+  world.link().forget(7);
+  world.submit(5, 1, kProto + "cos\nabort\n)R.");
+  world.submit(6, 1, graph_naming("brought_here"));
+  REQUIRE(world.run_until_ended(6));
+  CHECK(!world.heard[6].committed);
+}
+
+TEST_CASE("an upload that raises, dies or hangs harms nobody else", "[frontend][python]") {
+  if (!have_python()) return;
+  World world(real_graph_process());
+  bool left = false;
+  world.link().load(1, upload("raises.py", "1 / 0\n"), nullptr);
+  world.link().load(2, upload("dies.py", "import os; os.abort()\n"), nullptr);
+  world.link().load(3, Slice::copy_of(kProto + "cbuiltins\nint\n)R."), nullptr);
+  world.link().load(4, upload("hangs.py", "import time; time.sleep(1e6)\n"), [&] { return left; });
+  world.link().load(5, upload("fine.py", "answer = 1\n"), nullptr);
+  for (UploadId id : {1, 2, 3}) REQUIRE(world.run_until_loaded(id));
+  CHECK(world.loaded[1] == "ZeroDivisionError('division by zero')");
+  CHECK(world.loaded[2].find("signal 6") != std::string::npos);
+  CHECK(world.loaded[3] == "AssertionError()");
+  world.submit(1, 1, kProto + kGraph);  // in another child than the one that hangs
+  REQUIRE(world.run_until_ended(1));
+  CHECK(world.heard[1].committed);
+  left = true;
+  REQUIRE(world.run_until_loaded(5));
+  CHECK(world.loaded[4].find("signal 9") != std::string::npos);
+  CHECK(world.loaded[5] == "upload_file");
+  world.submit(2, 1, graph_naming("fine"));
+  world.submit(3, 2, graph_naming("fine"));
+  for (std::uint32_t id : {2, 3}) REQUIRE(world.run_until_ended(id));
+  CHECK((world.heard[2].committed && world.heard[3].committed));
+}
+
+TEST_CASE("an upload fails when no child can start", "[frontend]") {
+  World world(shell_script("echo no such module >&2; exit 3"));
+  world.link().load(1, Slice::copy_of(kProto), nullptr);
+  REQUIRE(world.run_until_loaded(1));
+  CHECK(world.loaded[1].find("no such module") != std::string::npos);
 }

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import logging
 import os
 import signal
 import socket
 import sys
 from collections import deque
 
-from distributed.utils import import_file
 from distributed.versions import get_versions
 
 from rask.graph import walk
 from rask.graph.link import Closed, Link
 from rask.graph.submission import run
 from rask.graph.template import trusted
-
-logger = logging.getLogger("rask.graph")
+from rask.graph.uploads import load
 
 
 def serve(fd: int) -> None:
@@ -62,7 +59,8 @@ def _loop(link: Link) -> None:
             elif message.header["op"] == "drop":
                 _drop(queue, message.header["id"])
             else:
-                _import(message.header["op"], message.header["path"])
+                load(link, message)
+                _flush_output()
         message = queue.popleft()
         if message.frames:
             run(link, message)
@@ -71,17 +69,6 @@ def _loop(link: Link) -> None:
             link.flush()
         message = None  # a mapped argument may go
         _flush_output()
-
-
-def _import(op: str, path: str) -> None:
-    """What a client uploaded; an error shows in the submission that needs it."""
-    if op == "path" and path not in sys.path:
-        sys.path.insert(0, path)
-    if op == "import":
-        try:
-            import_file(path)
-        except Exception:
-            logger.warning("cannot import %s", path, exc_info=True)
 
 
 def _drop(queue: deque, gone: int) -> None:

@@ -10,13 +10,13 @@ from array import array
 
 import msgpack
 from dask import config
-from distributed.core import error_message
 
 from rask.graph import expand, fanout, opcodes
 from rask.graph.annotations import AnnotationSets
 from rask.graph.barriers import barriers
 from rask.graph.clustered.run import clustered, layer_annotations, settings_are_used_up
 from rask.graph.emit import Emitter, pack_keys
+from rask.graph.errors import error
 from rask.graph.link import Closed, Link, Message
 from rask.graph.ordering import order
 from rask.graph.pack import Packer
@@ -32,7 +32,7 @@ def run(link: Link, message: Message) -> None:
     except Closed:
         raise
     except BaseException as e:  # noqa: BLE001 - user code may raise anything, SystemExit too
-        link.write(_error(header["id"], e))
+        link.write(error(header["id"], e))
     link.flush()
 
 
@@ -118,16 +118,3 @@ def _spliceable_key(node, key) -> bytes | None:
         return opcodes.key(node.key)
     except opcodes.Unspliceable:
         return None
-
-
-def _error(submission: int, e: BaseException) -> dict:
-    message = error_message(e)
-    traceback = message["traceback"]
-    return {
-        "op": "error",
-        "id": submission,
-        "exception": message["exception"].data,
-        "traceback": traceback.data if traceback is not None else None,
-        "exception_text": message["exception_text"],
-        "traceback_text": message["traceback_text"],
-    }

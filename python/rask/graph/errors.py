@@ -1,0 +1,19 @@
+"""Errors on their way to a client, in the words and with the traceback stock would send."""
+
+from __future__ import annotations
+
+from distributed.core import error_message
+
+
+def error(number: int, e: BaseException) -> dict:
+    """The message that says what went wrong with a submission or an upload."""
+    message = error_message(e)
+    traceback = message["traceback"]
+    return {
+        "op": "error",
+        "id": number,
+        "exception": message["exception"].data,
+        "traceback": traceback.data if traceback is not None else None,
+        "exception_text": message["exception_text"],
+        "traceback_text": message["traceback_text"],
+    }
