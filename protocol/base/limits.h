@@ -17,7 +17,7 @@ struct Limits {
   std::uint64_t message_bytes_max = 1ull << 40;    //!< declared; memory grows with received bytes only
   std::uint32_t msgpack_depth_max = 1024;          //!< what stock's decoder accepts
   std::uint64_t document_nodes_max = 1u << 26;     //!< values in one frame 0 (16 bytes each here)
-  std::size_t read_growth_max = 1u << 20;          //!< first allocation for a declared frame
+  std::size_t read_growth_max = 1u << 20;          //!< first piece of a declared frame on the heap
   std::size_t outbox_bytes_max = 1ull << 32;       //!< a peer that does not read is disconnected
   std::size_t key_bytes_max = 1u << 20;
 };

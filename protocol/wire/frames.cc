@@ -26,7 +26,7 @@ FrameReader::FrameReader(Profile profile, const Limits& limits)
     : limits_(limits), profile_(profile) {}
 
 FrameReader::~FrameReader() {
-  if (!large_.shared) std::free(large_.data);
+  if (large_.place == Place::heap) std::free(large_.data);
 }
 
 FrameReader::Space FrameReader::prepare() {
@@ -70,8 +70,7 @@ std::uint64_t FrameReader::take_word() {
 }
 
 std::uint64_t FrameReader::frames_max() const {
-  return profile_ == Profile::handshake ? limits_.handshake_frames_max
-                                        : limits_.message_frames_max;
+  return profile_ == Profile::handshake ? limits_.handshake_frames_max : limits_.message_frames_max;
 }
 
 std::uint64_t FrameReader::bytes_max() const {
@@ -135,8 +134,8 @@ Status FrameReader::take_prelude_word(std::uint64_t word) {
 
 Status FrameReader::take_length(std::uint64_t word) {
   if (word > bytes_max() || declared_ + word > bytes_max()) {
-    return Error{Fault::too_large, "a message of more than " + std::to_string(bytes_max()) +
-                                       " bytes"};
+    return Error{Fault::too_large,
+                 "a message of more than " + std::to_string(bytes_max()) + " bytes"};
   }
   declared_ += word;
   cut_found_ = cut_found_ || declared_ == span_;
@@ -179,8 +178,13 @@ bool FrameReader::read_frame(std::uint64_t length) {
 //! Begins a frame with a buffer of its own, which takes what the block already holds of it.
 bool FrameReader::open_large(std::size_t length) {
   const std::size_t here = std::min(available(), length);
-  const std::size_t capacity = std::max(std::min(length, limits_.read_growth_max), here);
-  large_.shared = share_large_ && length >= kSharedFrameMin;
+  large_.place = share_large_ && length >= kSharedFrameMin ? Place::shared
+                 : length >= kPagedFrameMin                ? Place::pages
+                                                           : Place::heap;
+  // In memory that is mapped only what has been read takes room, one page at a time.
+  const std::size_t first =
+      large_.place == Place::pages ? kPagedFrameMin : std::min(length, limits_.read_growth_max);
+  const std::size_t capacity = std::max(first, here);
   if (!resize_large(capacity)) return false;
   std::memcpy(large_.data, block_.get() + read_, here);
   read_ += here;
@@ -191,10 +195,16 @@ bool FrameReader::open_large(std::size_t length) {
 
 bool FrameReader::resize_large(std::size_t capacity) {
   char* data = nullptr;
-  if (!large_.shared) {
-    data = static_cast<char*>(std::realloc(large_.data, capacity));
-  } else if (shared_.resize(capacity)) {
-    data = shared_.data();
+  switch (large_.place) {
+    case Place::heap:
+      data = static_cast<char*>(std::realloc(large_.data, capacity));
+      break;
+    case Place::pages:
+      if (pages_.grow(capacity)) data = pages_.data();
+      break;
+    case Place::shared:
+      if (shared_.resize(capacity)) data = shared_.data();
+      break;
   }
   if (data == nullptr) return false;
   large_.data = data;
@@ -204,7 +214,8 @@ bool FrameReader::resize_large(std::size_t capacity) {
 
 Slice FrameReader::take_large() {
   const Large done = std::exchange(large_, Large{});
-  if (done.shared) return shared_.finish();
+  if (done.place == Place::pages) return pages_.finish(done.length);
+  if (done.place == Place::shared) return shared_.finish();
   std::shared_ptr<const void> owner(done.data, std::free);
   return Slice(std::move(owner), ByteView(done.data, done.length));
 }

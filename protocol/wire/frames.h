@@ -4,7 +4,8 @@
 //! next() takes out one message. It never blocks and never recurses, takes input cut at any byte,
 //! and its memory grows with the bytes received, never with the lengths declared (limits.h).
 //! Small frames are slices of a shared read block; a frame above kBlockFrameMax is read straight
-//! into a buffer of its own. Whoever keeps a small slice for long copies it, or it pins its block.
+//! into a buffer of its own, one from kPagedFrameMin on into large pages. Whoever keeps a small
+//! slice for long copies it, or it pins its block.
 //!
 //! Answers to: distributed/comm/tcp.py, TCP.read and TCP.write. `L`, the first word, may cover only
 //! a prefix of the frames; what follows it is announced by the same prelude all the same.
@@ -20,6 +21,7 @@
 #include "protocol/base/bytes.h"
 #include "protocol/base/limits.h"
 #include "protocol/base/result.h"
+#include "protocol/wire/page_buffer.h"
 #include "protocol/wire/shared_memory.h"
 
 namespace protocol {
@@ -45,6 +47,7 @@ class FrameReader {
   static constexpr std::size_t kBlockBytes = 64 * 1024;
   static constexpr std::size_t kBlockFrameMax = 32 * 1024;
   static constexpr std::size_t kSharedFrameMin = 1024 * 1024;
+  static constexpr std::size_t kPagedFrameMin = 4 * 1024 * 1024;  //!< as NumPy
 
   explicit FrameReader(Profile profile = Profile::handshake, const Limits& limits = kLimits);
   ~FrameReader();
@@ -74,12 +77,14 @@ class FrameReader {
  private:
   enum class Phase : std::uint8_t { span, count, lengths, body, failed };
 
+  enum class Place : std::uint8_t { heap, pages, shared };
+
   struct Large {
     char* data = nullptr;
     std::size_t length = 0;
     std::size_t capacity = 0;
     std::size_t filled = 0;
-    bool shared = false;  //!< data lies in `shared_`, not on the heap
+    Place place = Place::heap;  //!< else data lies in `pages_` or `shared_`
   };
 
   std::size_t available() const { return write_ - read_; }
@@ -104,13 +109,14 @@ class FrameReader {
   std::size_t capacity_ = 0;
   std::size_t read_ = 0;
   std::size_t write_ = 0;
-  std::uint64_t span_ = 0;       //!< L
-  std::uint64_t count_ = 0;      //!< N
-  std::uint64_t declared_ = 0;   //!< bytes of prelude and frames announced so far, as L counts
-  bool cut_found_ = false;       //!< L ends at a frame boundary
+  std::uint64_t span_ = 0;      //!< L
+  std::uint64_t count_ = 0;     //!< N
+  std::uint64_t declared_ = 0;  //!< bytes of prelude and frames announced so far, as L counts
+  bool cut_found_ = false;      //!< L ends at a frame boundary
   std::vector<std::uint64_t> lengths_;
   Frames frames_;
   Large large_;
+  PageBuffer pages_;
   SharedBuffer shared_;
   bool share_large_ = false;
   std::size_t held_ = 0;

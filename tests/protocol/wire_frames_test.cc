@@ -162,6 +162,31 @@ TEST_CASE("a large frame is read into its own buffer, the rest shares a block", 
   CHECK(frames[2].data() + (100 - (16 + 24 + 6)) == direct.data);
 }
 
+TEST_CASE("a frame of many MB begins at the border of a large page wherever it grows to",
+          "[wire][frames]") {
+  // Neither a multiple of a large page nor of a small one, and so long that the buffer moves.
+  const std::string body = [] {
+    std::string text(3 * FrameReader::kPagedFrameMin + 4097, '\0');
+    for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i / 4096);
+    return text;
+  }();
+  const std::string bytes = encode({body, "rest"});
+  FrameReader reader(Profile::established);
+  Frames frames;
+  for (std::size_t fed = 0; fed < bytes.size();) {
+    CHECK_FALSE(*reader.next(frames));
+    const auto space = reader.prepare();
+    const std::size_t count = std::min({space.size, bytes.size() - fed, std::size_t{1} << 20});
+    std::memcpy(space.data, bytes.data() + fed, count);
+    reader.commit(count);
+    fed += count;
+  }
+  REQUIRE(*reader.next(frames));
+  CHECK(frames[0].view() == body);
+  CHECK(reinterpret_cast<std::uintptr_t>(frames[0].data()) % (2u << 20) == 0);
+  CHECK(frames[1].view() == "rest");
+}
+
 TEST_CASE("slices outlive the reader and its next reads", "[wire][frames]") {
   Frames kept;
   {
@@ -210,11 +235,11 @@ TEST_CASE("memory follows the bytes received, not the lengths declared", "[wire]
   const std::uint64_t declared = kLimits.message_bytes_max / 2;
   const std::string prelude = word(16 + declared) + word(1) + word(declared);
   CHECK_FALSE(feed(reader, prelude, 1000).error);
-  CHECK(reader.prepare().size <= kLimits.read_growth_max);
-  const std::string some(3 * kLimits.read_growth_max, 'x');
+  CHECK(reader.prepare().size <= FrameReader::kPagedFrameMin);
+  const std::string some(3 * FrameReader::kPagedFrameMin, 'x');
   CHECK_FALSE(feed(reader, some, 1 << 22).error);
   CHECK(reader.held_bytes() == some.size());
-  CHECK(reader.prepare().size <= 4 * kLimits.read_growth_max);
+  CHECK(reader.prepare().size <= FrameReader::kPagedFrameMin);
 }
 
 TEST_CASE("before the handshake a peer gets little", "[wire][frames][X2]") {
