@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from distributed.protocol import deserialize, serialize
 
-from rask.worker.packing import pack, unpack
+from rask.worker.packing import own, pack, unpack
 
 
 def read_only(array):
@@ -59,3 +59,41 @@ def test_a_frame_that_is_too_short_is_an_error():
     unpack((kind, header, frames))
     with pytest.raises((TypeError, ValueError), match="buffer"):
         unpack((kind, header, [bytes(frames[0])[:-1]]))
+
+
+def kept(value):
+    """As a worker calls it: the caller's caller has the value too."""
+    return own(value)
+
+
+def inner_bins():
+    return np.zeros((6,) * 5)[(slice(1, 5),) * 5]
+
+
+def test_a_view_that_alone_keeps_a_large_array_is_copied():
+    view = inner_bins()
+    copy = kept(view)
+    assert copy.base is None
+    assert copy.flags.c_contiguous
+    assert np.array_equal(copy, view)
+
+
+@pytest.mark.parametrize("name", ("half", "read-only", "objects", "large", "base in use", "in use"))
+def test_other_views_stay_as_they_are(name):
+    base = None
+    if name == "half":
+        view = np.zeros(10)[:6]
+    elif name == "read-only":
+        view = read_only(inner_bins())
+    elif name == "objects":
+        view = np.zeros(10, dtype=object)[:2]
+    elif name == "large":
+        view = np.zeros(1 << 20)[: 1 << 18]
+    elif name == "base in use":
+        base = np.zeros(10)
+        view = base[:2]
+    else:
+        view = inner_bins()
+        base = [view]
+    assert kept(view) is view
+    del base

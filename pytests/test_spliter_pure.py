@@ -127,3 +127,33 @@ def test_blocks_told_by_name_and_numbers_are_a_list_of_references():
 ])
 def test_blocks_that_a_rechunk_takes_apart(chunks, count, cut):
     assert indexes.blocks_cut(chunks, count) == cut
+
+
+@pytest.mark.parametrize("count", (1, 15, 16, 17, 31, 32, 100))
+def test_many_partials_are_folded_a_few_at_a_time(count):
+    alive, most = 0, 0
+
+    class Partial:
+        def __init__(self, text):
+            nonlocal alive, most
+            self.text = text
+            alive += 1
+            most = max(most, alive)
+
+        def __del__(self):
+            nonlocal alive
+            alive -= 1
+
+    def joined(partials):
+        return Partial(" ".join(partial.text for partial in partials))
+
+    found = tasks.fold(joined, True, (Partial(str(i)) for i in range(count)))
+    assert found.text == " ".join(map(str, range(count)))
+    assert most <= tasks.AT_ONCE + 2
+
+
+def test_partials_in_order_are_folded_at_once():
+    taken = []
+    found = tasks.merge_in_order(lambda some: taken.append(len(some)) or sum(some), True,
+                                 list(reversed(range(40))), [[1] * 25, [2] * 15])
+    assert (found, taken) == (55, [40])

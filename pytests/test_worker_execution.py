@@ -37,6 +37,13 @@ def test_threads_of_every_executor_have_stocks_names(same):
     same(prog)
 
 
+@rask_workers
+def test_a_small_result_does_not_keep_the_large_array_it_was_cut_from(rask_client):
+    cut = rask_client.submit(lambda: np.arange(10_000)[:10], pure=False)
+    assert rask_client.submit(lambda found: found.base is None, cut).result()
+    assert (cut.result() == np.arange(10)).all()
+
+
 def test_executors_of_a_plugin_run_tasks(same):
     from concurrent.futures import ProcessPoolExecutor
 

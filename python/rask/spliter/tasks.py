@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import array
 import functools
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -91,8 +92,18 @@ ACTIONS = {"whole": _whole, "each": _each, "reduce": _reduced, "join": _joined,
            "measure": _measured}
 
 
+AT_ONCE = 16
+
+
 def fold(combine: Callable[..., Any], many: bool, values: Any) -> Any:
-    return combine(list(values)) if many else functools.reduce(combine, values)
+    """All values combined, left to right, a few at a time: the others need not be there yet, or any more."""
+    if not many:
+        return functools.reduce(combine, values)
+    values = iter(values)
+    found = combine(list(itertools.islice(values, AT_ONCE)))
+    for value in values:
+        found = combine([found, value, *itertools.islice(values, AT_ONCE - 2)])
+    return found
 
 
 def merge(combine: Callable[..., Any], many: bool, partials: list[Any]) -> Any:
@@ -103,7 +114,8 @@ def merge_in_order(combine: Callable[..., Any], many: bool, order: list[int],
                    partials: list[list[Any]]) -> Any:
     """Folds results of single blocks in array order, however they were grouped."""
     values = [value for part in partials for value in part]
-    return fold(combine, many, (values[i] for i in order))
+    ordered = [values[i] for i in order]
+    return combine(ordered) if many else functools.reduce(combine, ordered)
 
 
 def extent(block: Any) -> tuple[Any, Any]:

@@ -25,7 +25,7 @@ from distributed.worker import _worker_cvar, thread_state
 
 from rask.worker.functions import load_spec_pickle
 from rask.worker.lazy import lazy_inputs
-from rask.worker.packing import SIMPLE_TYPES, describe_type, pack, pack_if_cheap, unpack
+from rask.worker.packing import SIMPLE_TYPES, describe_type, own, pack, pack_if_cheap, unpack
 
 logger = logging.getLogger("distributed.worker")
 
@@ -132,6 +132,7 @@ class Execution:
         return contextlib.nullcontext()
 
     def finish(self, job, value, start: float, stop: float) -> None:
+        value = own(value)
         kind = type(value)
         try:
             described = describe_type(kind)

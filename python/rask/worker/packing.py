@@ -10,6 +10,7 @@ stand for such a payload), all others go through stock's own serializers.
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable
 
 import dask
@@ -38,6 +39,7 @@ SHORT_TYPES = frozenset({str, bytes, bytearray})
 CONTAINER_TYPES = frozenset({list, tuple, dict, set, frozenset})
 EAGER_BYTES = 64 * 1024
 EAGER_ITEMS = 64
+COPIED_BYTES = 1 << 20
 #: Frames up to this size are not split as stock splits them: readers would have to join them again.
 WHOLE_BELOW = 1 << 30
 
@@ -95,6 +97,31 @@ def exports_buffer(value) -> bool:
         flags = value.flags
         return not value.dtype.hasobject and (flags.c_contiguous or flags.f_contiguous)
     return False
+
+
+def own(value):
+    """`value`, or in place of a view that alone keeps a much larger array alive, a copy of it.
+
+    Dask does so for slices of its arrays. What a function cut out of something temporary (the inner
+    bins of a histogram) is as frequent; as it is, it holds memory that no one counts, and whoever sends
+    it copies it. The caller has the value from its caller, and nobody else may have it.
+    """
+    if not is_array(type(value)):
+        return value
+    base = value.base
+    if (
+        base is None
+        or not is_array(type(base))
+        or not base.flags.owndata
+        or base.nbytes < 2 * value.nbytes
+        or value.nbytes > COPIED_BYTES
+        or value.dtype.hasobject
+        or not value.flags.writeable
+        or sys.getrefcount(base) > 3
+        or sys.getrefcount(value) > 4
+    ):
+        return value
+    return value.copy(order="K")
 
 
 def is_array(kind: type) -> bool:
