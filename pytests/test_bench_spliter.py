@@ -33,3 +33,21 @@ def test_quick_bench(tmp_path):
     for app in APPS:
         assert (tmp_path / f"{app}.png").stat().st_size > 20_000
         assert "What must hold" in (tmp_path / f"{app}.md").read_text()
+
+
+def test_what_is_kept_whole_is_not_run_again_and_what_is_not_is(tmp_path):
+    def bench(*options):
+        return subprocess.run([sys.executable, "bench/spliter/run.py", "--quick", "--only",
+                               "histogram.kernel,knn.trees", "--results", str(tmp_path), *options],
+                              cwd=REPO, capture_output=True, text=True, timeout=300)
+
+    cut = bench("--minutes", "0")
+    assert cut.returncode == 1
+    assert "histogram.kernel local: left out, the time was up" in cut.stderr
+    assert not list(tmp_path.glob("*.json"))
+    assert bench("--only", "histogram.kernel").returncode == 0
+    rest = bench("--resume")
+    assert rest.returncode == 0
+    assert "histogram.kernel local is kept from an earlier run" in rest.stdout
+    assert {path.name for path in tmp_path.glob("*.json")} == {"histogram.kernel.local.json",
+                                                               "knn.trees.local.json"}

@@ -36,12 +36,14 @@ def whole(where: Path, experiment: str, backend: str) -> bool:
     return path.exists() and bool(json.loads(path.read_text())["meta"].get("whole"))
 
 
-def forget(where: Path, experiment: str, backend: str) -> None:
-    """Removes what an earlier run left. Stock's setting is chosen anew each time where it is probed, so
-    both go; the floor keeps them apart."""
-    both = backend == "stock" and path_of(where, experiment, "probe").exists()
-    for name in (*STOCK, "probe") if both else (backend,):
+def forget(where: Path, experiment: str, *backends: str) -> None:
+    """Removes what an earlier run left."""
+    for name in backends:
         path_of(where, experiment, name).unlink(missing_ok=True)
+
+
+def rows_of(where: Path, experiment: str, backend: str) -> list[dict]:
+    return json.loads(path_of(where, experiment, backend).read_text())["rows"]
 
 
 class Rows:

@@ -1,13 +1,16 @@
 """The SplIter bench: four applications in all modes, on stock Dask and on rask, in one command.
 
-    python bench/spliter/run.py                       everything, about 20 minutes on 2 cores
+    python bench/spliter/run.py                       everything, under 20 minutes on 2 cores
     python bench/spliter/run.py --only histogram      one application; or histogram.floor, knn.*
     python bench/spliter/run.py --only knn.real --backends rask/rask
+    python bench/spliter/run.py --resume              what an earlier run left undone
     python bench/spliter/run.py --quick               a smoke test, about two minutes
     python bench/spliter/run.py --render --docs       tables and plots again, from what is kept
 
 Results are kept per experiment and backend in bench/results/spliter and merged into one report, so
-that parts can be run at different times. `--docs` also writes the pages and plots to docs/spliter.
+that parts can be run at different times. When the time is up (--minutes), what has not been measured is
+left out, and the run says so and fails; --resume does it. `--docs` also writes the pages and plots to
+docs/spliter.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -52,9 +56,8 @@ def describe(row: dict) -> str:
     return f"{cell}{median(row['seconds']):.3f} s{'' if row['agrees'] else '  RESULTS DIFFER'}"
 
 
-def run_job(job: dict, progress: Progress, timeout: float) -> tuple[list[dict], str | None]:
-    """One experiment on one backend, in a process of its own. Gives its rows, and what went wrong."""
-    progress.step()
+def run_job(job: dict, progress: Progress, keep: Callable[[dict], None], timeout: float) -> str | None:
+    """One experiment on one backend, in a process of its own; `keep` gets its rows. Gives what went wrong."""
     name = f"{job['experiment']} {job['backend']}{' (probe)' if job['probe'] else ''}"
     progress.say(name)
     with subprocess.Popen([sys.executable, "-m", "spliter.cell"], stdin=subprocess.PIPE, text=True,
@@ -69,58 +72,96 @@ def run_job(job: dict, progress: Progress, timeout: float) -> tuple[list[dict], 
             for line in process.stdout:
                 if line.startswith("{"):
                     rows.append(json.loads(line))
+                    keep(rows[-1])
                     progress.say(f"  {job['backend']:<10} {describe(rows[-1])}")
         finally:
             watch.cancel()
     broken = sum("error" in row for row in rows)
     if process.returncode == 0:
-        return rows, f"{name}: {broken} of {len(rows)} cells" if broken else None
+        return f"{name}: {broken} of {len(rows)} cells" if broken else None
     reason = "took too long" if time.monotonic() >= ends else f"ended with {process.returncode}"
     progress.say(f"  {name} {reason}; what it measured until then is kept")
-    return rows, f"{name} {reason}"
+    return f"{name} {reason}"
 
 
-def better_stock(experiment: plan.Experiment, args: argparse.Namespace,
-                 progress: Progress) -> tuple[str, list[dict]]:
-    """The faster of stock's two settings, by the experiment's baseline at a small size."""
-    probes = []
-    for backend in store.STOCK:
-        probes += run_job({"experiment": experiment.key, "backend": backend, "quick": args.quick,
-                           "probe": True, "scale": args.scale}, progress, args.timeout)[0]
-    timed = [row for row in probes if row["seconds"]]
-    best = min(timed, key=lambda row: median(row["seconds"]), default={"backend": "stock"})
-    return best["backend"], timed
+class Run:
+    """The experiments, one after the other, each on one cluster after the other."""
 
+    def __init__(self, chosen: list[plan.Experiment], args: argparse.Namespace):
+        self.args = args
+        self.chosen = chosen
+        self.where = folder(args)
+        self.end = time.monotonic() + 60 * args.minutes
+        self.failed: list[str] = []  # sentences
+        probes = {e.probe for e in chosen if self.probed(e)}
+        self.progress = Progress(sum(len(self.wanted(e)) for e in chosen) + 2 * len(probes))
+        self.better: dict[str, str] = {}  # stock's setting, by the experiment that was probed
 
-def wanted(experiment: plan.Experiment, args: argparse.Namespace) -> list[str]:
-    only = args.backends.split(",") if args.backends else experiment.backends
-    return [backend for backend in experiment.backends if backend in only]
+    def wanted(self, experiment: plan.Experiment) -> list[str]:
+        only = self.args.backends.split(",") if self.args.backends else experiment.backends
+        return [backend for backend in experiment.backends if backend in only]
 
+    def probed(self, experiment: plan.Experiment) -> bool:
+        return bool(experiment.probe) and not self.args.quick and "stock" in self.wanted(experiment)
 
-def run(chosen: list[plan.Experiment], args: argparse.Namespace) -> list[str]:
-    """Runs the experiments; gives the sentences about what failed."""
-    where, failed = folder(args), []
-    probing = not args.quick
-    total = sum(len(wanted(e, args)) + 2 * (e.probed and probing and "stock" in wanted(e, args))
-                for e in chosen)
-    progress = Progress(total)
-    for experiment in chosen:
-        backends = wanted(experiment, args)
-        for backend in backends:
-            store.forget(where, experiment.key, backend)
-        if experiment.probed and probing and "stock" in backends:
-            best, probes = better_stock(experiment, args, progress)
-            backends = [best if backend == "stock" else backend for backend in backends]
-            store.save(where, experiment.key, "probe", probes, 0)
-        random.shuffle(backends)
-        for backend in backends:
-            began = time.monotonic()
-            rows, wrong = run_job({"experiment": experiment.key, "backend": backend,
-                                   "quick": args.quick, "probe": False, "scale": args.scale},
-                                  progress, args.timeout)
-            store.save(where, experiment.key, backend, rows, time.monotonic() - began)
-            failed += [wrong] if wrong else []
-    return failed
+    def all(self) -> list[str]:
+        for experiment in self.chosen:
+            backends = self.wanted(experiment)
+            if self.probed(experiment):
+                best = self.better_stock(experiment.probe)
+                backends = [best if backend == "stock" else backend for backend in backends]
+                other = next(name for name in store.STOCK if name != best)
+                store.forget(self.where, experiment.key, other)
+            random.shuffle(backends)
+            for backend in backends:
+                self.one(experiment.key, backend)
+        return self.failed
+
+    def one(self, experiment: str, backend: str) -> None:
+        if self.args.resume and store.whole(self.where, experiment, backend):
+            self.progress.step()
+            self.progress.say(f"{experiment} {backend} is kept from an earlier run")
+            return
+        store.forget(self.where, experiment, backend)
+        began, rows = time.monotonic(), []
+
+        def keep(row: dict) -> None:
+            rows.append(row)
+            store.save(self.where, experiment, backend, rows, time.monotonic() - began, whole=False)
+
+        if self.job(experiment, backend, keep):
+            store.save(self.where, experiment, backend, rows, time.monotonic() - began)
+
+    def better_stock(self, probe: str) -> str:
+        """The faster of stock's two settings, by the probed experiment's baseline at a small size."""
+        if probe in self.better:
+            return self.better[probe]
+        if self.args.resume and store.whole(self.where, probe, "probe"):
+            rows = store.rows_of(self.where, probe, "probe")
+        else:
+            rows = []
+            done = [self.job(probe, backend, rows.append, probe=True) for backend in store.STOCK]
+            store.save(self.where, probe, "probe", [row for row in rows if row["seconds"]], 0,
+                       whole=all(done))
+        timed = [row for row in rows if row["seconds"]]
+        best = min(timed, key=lambda row: median(row["seconds"]), default={"backend": "stock"})
+        self.better[probe] = best["backend"]
+        return self.better[probe]
+
+    def job(self, experiment: str, backend: str, keep: Callable[[dict], None],
+            probe: bool = False) -> bool:
+        """Whether it went well to its end; else there is one more sentence."""
+        self.progress.step()
+        left = self.end - time.monotonic()
+        if left <= 0:
+            wrong: str | None = f"{experiment} {backend}: left out, the time was up"
+            self.progress.say(str(wrong))
+        else:
+            wrong = run_job({"experiment": experiment, "backend": backend, "quick": self.args.quick,
+                             "probe": probe, "scale": self.args.scale}, self.progress, keep,
+                            min(self.args.timeout, left))
+        self.failed += [wrong] if wrong else []
+        return wrong is None
 
 
 def folder(args: argparse.Namespace) -> Path:
@@ -160,6 +201,8 @@ def main() -> int:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--scale", type=float, help="of the virtual nodes; 1 is the paper's 48 slots")
     parser.add_argument("--timeout", type=float, default=900, help="seconds per experiment and backend")
+    parser.add_argument("--minutes", type=float, default=19.5, help="when they are over, it ends")
+    parser.add_argument("--resume", action="store_true", help="not what is kept whole")
     args = parser.parse_args()
     if args.list:
         for experiment in plan.EXPERIMENTS:
@@ -167,7 +210,7 @@ def main() -> int:
         return 0
     if args.docs and args.quick:
         raise SystemExit("--docs wants real figures, --quick has none")
-    failed = [] if args.render else run(choose(args.only), args)
+    failed = [] if args.render else Run(choose(args.only), args).all()
     render(args)
     for sentence in failed:
         print(f"FAILED: {sentence}", file=sys.stderr)

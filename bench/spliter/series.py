@@ -69,6 +69,8 @@ def warm(cells: Cells, run: Callable[[Data, str], Any], make: Callable[[], Data]
 class Nodes:
     """Figs 9–14: weak scaling of fragmented and balanced data, and the sweep between them."""
 
+    PLAIN = ("baseline", "spliter", "materialized", "rechunk-persisted")
+
     def __init__(self, cells: Cells, app: str, virtual: Virtual, repeats: int):
         self.cells = cells
         self.app = app
@@ -78,7 +80,7 @@ class Nodes:
     def run(self) -> None:
         v = self.virtual
         for nodes in v.nodes:
-            self.grow(nodes)
+            self.grow(nodes, (*MODES, "rechunk-2023") if nodes in v.rechunk_nodes else self.PLAIN)
             self.at(nodes, BLOCKS_PER_SLOT, ("baseline", "spliter", "materialized"), "fragmented")
             if nodes in v.d9_nodes and self.app == "histogram":
                 self.at(nodes, BLOCKS_PER_SLOT, ("baseline-blocks",), "fragmented")
@@ -92,16 +94,15 @@ class Nodes:
 
     def probe(self) -> None:
         nodes = self.virtual.nodes[:2][-1]
-        self.grow(nodes)
+        self.grow(nodes, ("baseline",))
         self.at(nodes, BLOCKS_PER_SLOT, ("baseline",), "probe")
 
-    def grow(self, nodes: int) -> None:
+    def grow(self, nodes: int, modes: tuple[str, ...]) -> None:
         self.cells.bed.grow(nodes)
         slots = nodes * self.virtual.slots
         make = functools.partial(scattered, self.cells.client, 2 * slots, 2, self.virtual.columns,
                                  slots)
-        warm(self.cells, lambda data, mode: programs.virtual_kmeans(data, mode, 0.0, 2), make,
-             (*MODES, "rechunk-2023"))
+        warm(self.cells, lambda data, mode: programs.virtual_kmeans(data, mode, 0.0, 2), make, modes)
 
     def at(self, nodes: int, per_slot: int, modes: tuple[str, ...], what: str) -> None:
         v, client = self.virtual, self.cells.client
@@ -165,7 +166,9 @@ def histogram_floor(cells: Cells, sizes: Sizes, probe: bool) -> None:
         made = time.perf_counter() - started
         floor = bare.Floor(blocks, sizes.floor_pieces, PIECE_ROWS,
                            kernels.DIMENSIONS) if backend == "rask/rask" else None
-        modes = ["spliter", "baseline", "materialized"]
+        modes = ["spliter", "baseline"]
+        if blocks in (sizes.floor_rechunk + sizes.floor_blocks[-1:]):
+            modes.append("materialized")
         if blocks in sizes.floor_rechunk:
             modes += ["rechunk-persisted", *["rechunk-p2p"] * (blocks <= 1_536)]
         if backend == "stock-inf":
