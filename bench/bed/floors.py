@@ -2,7 +2,7 @@
 
 F1 is not here: it is the row's own program run against the null scheduler (backend `F1`).
 F8 is the C++ echo, run with the row's number of connections and depth in flight.
-F5 is a raw loopback socket into fresh memory, one object after the other.
+F5 is a raw loopback socket into fresh memory, one object after the other, as a row's workers do it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 import json
 import os
 import socket
+import statistics
 import subprocess
 import time
 
+from bed import meter
 from bed.cluster import binary
 from bed.rows import Row
+from bed.tasks import array_of
 
 # What `distributed.protocol.dumps` makes of them for one `map` task, prelude included.
 COMPUTE_TASK_BYTES = 450
@@ -33,32 +36,49 @@ def echo(connections: int, depth: int, round_trips: int = 200_000) -> dict:
     return sorted(runs, key=lambda run: run["scheduler"]["cpu_us"])[1]
 
 
-def loopback(count: int, nbytes: int) -> dict:
-    """F5: seconds for `count` objects through a socket, each read into memory nobody touched."""
-    import numpy
+def loopback(count: int, nbytes: int, repeats: int = 3) -> dict:
+    """F5: `count` objects through a socket, each asked for and read into memory of its own.
 
-    count = min(count, max(4, (1 << 30) // nbytes))
+    It does what a row does: what is sent are different arrays, made before each round, what arrives is
+    kept until the round's end, memory is at hand, and the first round is not timed. A sender of one
+    and the same block would read it from its cache.
+    """
     server = socket.create_server(("127.0.0.1", 0))
     child = os.fork()
     if child == 0:
         with socket.create_connection(server.getsockname()) as out:
-            block = bytes(nbytes)
-            for _ in range(count):
-                out.sendall(block)
-                out.recv(1)
+            for _ in range(repeats + 1):
+                _send_round(out, count, nbytes)
         os._exit(0)
     conn, _ = server.accept()
+    walls = [_receive_round(conn, count, nbytes) for _ in range(repeats + 1)][1:]
+    os.waitpid(child, 0)
+    return {"wall_us": 1e6 * statistics.median(walls) / count,
+            "walls_us": [1e6 * wall / count for wall in walls], "n": count}
+
+
+def _send_round(out: socket.socket, count: int, nbytes: int) -> None:
+    made = [array_of(nbytes) for _ in range(count)]
+    out.sendall(b"m")
+    for block in made:
+        out.recv(1)
+        out.sendall(block)
+
+
+def _receive_round(conn: socket.socket, count: int, nbytes: int) -> float:
+    import numpy
+
+    conn.recv(1)
+    meter.touch_memory(2 * count * nbytes)
     kept = []
     started = time.perf_counter()
     for _ in range(count):
-        view = memoryview(numpy.empty(nbytes, dtype="u1"))
-        kept.append(view)
+        conn.sendall(b"k")
+        kept.append(numpy.empty(nbytes, dtype="u1"))
+        view = memoryview(kept[-1])
         while view:
             view = view[conn.recv_into(view):]
-        conn.sendall(b"k")
-    wall = time.perf_counter() - started
-    os.waitpid(child, 0)
-    return {"wall_us": 1e6 * wall / count, "n": count}
+    return time.perf_counter() - started
 
 
 def measure(name: str, row: Row) -> dict:
