@@ -227,3 +227,25 @@ def test_what_a_worker_runs_when_it_is_paused_ends(unwatched, tmp_path):
         assert {future.status for future in behind} == {"pending"}
         client.run(set_status, name="running", workers=[address])
         assert client.gather(behind) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("depth", (1, 3, 150))
+def test_a_stack_is_counted_as_stock_counts_it(depth):
+    import sys
+
+    from distributed import profile
+
+    from rask.worker.profiling import STOP, add_stack, stack_of
+
+    ours, stock = profile.create(), profile.create()
+
+    def down(n):
+        if n > 1:
+            return down(n - 1)
+        frame = sys._getframe()
+        for _ in range(2):  # on one line: a profile names the line that runs
+            nodes = add_stack(ours, stack_of(frame)), profile.process(frame, True, stock, stop=STOP)
+            assert nodes[0] == nodes[1]
+
+    down(depth)
+    assert ours == stock
