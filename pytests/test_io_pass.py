@@ -25,7 +25,8 @@ from dask.threaded import get
 
 import rask.io
 from rask.graph.clustered.run import clustered, layer_annotations
-from rask.io import native
+from rask.graph.ordering import order
+from rask.io import ahead, native
 from rask.io.buffers import Buffer, load, load_one
 from rask.graph.clustered.settings import Settings, bound
 
@@ -451,6 +452,64 @@ def test_hdf5_in_one_piece_is_read_natively_unless_runs_are_short(tmp_path, chun
         assert bool(reads) == (natively or blocks == 2)
 
 
+def test_buffers_are_loaded_in_the_order_of_the_graph(cube):
+    """Not in that of a set: blocks come, and files are read, from front to back."""
+    passed = Passed(da.from_array(cube, chunks=4) + 1, **{"buffer-bytes": 5 * 128})
+    places = order(passed.graph)
+    first = [passed.graph[key].args[2][0] for key in sorted(passed.buffers, key=places.__getitem__)]
+    assert len(first) == 25 and first == sorted(first)
+
+
+def extents(array, boxes) -> list:
+    storage = rask.io.describe(array)
+    return [piece for box in boxes for piece in ahead.pieces(array, storage, box)]
+
+
+@pytest.mark.parametrize("order", "CF")
+def test_what_is_read_ahead_is_what_the_box_lies_in(tmp_path, order):
+    shape = (6, 5, 4)
+    values = np.arange(120, dtype="u2").reshape(shape, order=order)
+    (tmp_path / "x").write_bytes(b"head" + values.tobytes(order="A"))
+    array = rask.io.raw(tmp_path / "x", "u2", shape, 4, order)
+    content = (tmp_path / "x").read_bytes()
+    for box in itertools.product(*([(0, n), (1, 3)] for n in shape)):
+        block = values[tuple(slice(*axis) for axis in box)]
+        found = b"".join(content[at : at + n] for _, at, n in extents(array, [box]))
+        assert found == block.tobytes(order=order)
+    assert not ahead.pieces(array, rask.io.Storage((99, 99, 9), np.dtype("u1"), "x", offset=0),
+                            ((0, 9), (0, 9), (0, 5)))  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "shards"), [(2, None), (3, None), (3, (4, 8))])
+def test_files_of_zarr_are_read_ahead(tmp_path, form, shards):
+    z = zarr.create_array(str(tmp_path / "z"), shape=(8, 8), chunks=(4, 4), dtype="u2", zarr_format=form,
+                          shards=shards)  # fmt: skip
+    z[...] = 1
+    found = [path for path, *_ in extents(z, [((0, 4), (0, 8))])]
+    assert len(found) == (1 if shards else 2) and all(map(os.path.isfile, found))
+
+
+def test_only_buffers_that_come_one_after_another_are_read_ahead(cube):
+    storage = rask.io.describe(cube)
+    boxes = [((4 * i, 4 * i + 4), (0, 20), (0, 20)) for i in range(5)]
+    asked = []
+    mine = ahead.Ahead()
+
+    def loads(i):
+        mine.begins(storage, boxes[i], boxes[i + 1 : i + 3])
+        asked.append(mine.next(storage, boxes[i], boxes[i + 1 : i + 3]))
+
+    for i in (0, 2, 3, 4):  # the second is another worker's
+        loads(i)
+    assert asked == [None, None, boxes[4], None]
+
+
+def test_a_hint_that_fails_is_no_error(cube):
+    storage = rask.io.describe(cube)
+    os.remove(cube.path)
+    ahead.ask(cube, storage, ((0, 4), (0, 20), (0, 20)))
+
+
 def test_tasks_that_load_say_what_they_need_unless_the_user_did(cube):
     x = da.from_array(cube, chunks=(20, 20, (10, 5, 5)))  # blocks of 8, 4 and 4 kB
     passed = Passed(x + x, **{"buffer-bytes": 8000})
@@ -476,6 +535,7 @@ def test_a_plan_that_merges_nothing_leaves_the_graph_as_it_was(cube, tmp_path, k
     x = da.from_array(source, chunks=10)
     passed = same_bytes(x + 1, **io)
     assert passed.graph == passed.before and not passed.annotations
+    assert order(passed.graph) == order(passed.before)
     stored = da.store(x, rask.io.raw(tmp_path / "out", "u2", x.shape, 0, "C", "w+"), lock=False, compute=False)
     passed = Passed(stored, **{"buffer-bytes": 2000})
     assert passed.graph == passed.before and not passed.annotations

@@ -14,7 +14,7 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from rask.io import native
+from rask.io import ahead, native
 from rask.io.storage import Stamp, Storage
 
 _SLAB_BYTES = 32 << 20  #: read or written through a library at once, in memory besides the buffer
@@ -41,8 +41,18 @@ class Buffer:
         return f"<rask.io.Buffer of {len(self.blocks)} blocks>"
 
 
-def load(array, storage: Storage, boxes, lock=None, asarray=True) -> Buffer:
-    """All blocks of a buffer. `boxes`: ((start, stop), …) per block."""
+def load(array, storage: Storage, boxes, lock=None, asarray=True, followers=()) -> Buffer:
+    """All blocks of a buffer. `boxes`: ((start, stop), …) per block; `followers`: boxes around those
+    buffers that come next."""
+    around = bounding(boxes)
+    ahead.here.begins(storage, around, followers)
+    buffer = _loaded(array, storage, boxes, lock, asarray)
+    if (follower := ahead.here.next(storage, around, followers)) is not None:
+        ahead.ask(array, storage, follower)
+    return buffer
+
+
+def _loaded(array, storage: Storage, boxes, lock, asarray) -> Buffer:
     if storage.native and (storage.stamp is None or Stamp.of(storage.path) == storage.stamp):
         try:
             return Buffer(native.read(*storage.source(), boxes))
@@ -73,7 +83,7 @@ def pick_copy(buffer: Buffer, number: int):
 
 def load_one(array, storage: Storage, box, lock=None, asarray=True):
     """A block that is in no buffer."""
-    return pick(load(array, storage, [box], lock, asarray), 0)
+    return pick(_loaded(array, storage, [box], lock, asarray), 0)
 
 
 def _alone(array, storage: Storage, box, lock, asarray):

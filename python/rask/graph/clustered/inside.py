@@ -7,13 +7,17 @@ between siblings is passed in from outside.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, _execute_subgraph
 
+_FUSED_NAME = re.compile(r"(_\.\d+)+$")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Ref:
     """An argument that is another task's result."""
 
@@ -24,35 +28,74 @@ class Inside(Exception):
     """An argument is computed inside the fused task."""
 
 
-@dataclass(slots=True)
 class Call:
-    """A call of one of the sought functions."""
+    """A call of one of the sought functions: the site, and what is passed in to it here."""
 
-    key: Any  #: the task it is part of
-    inner: Any  #: its key inside a fused task; None: it is the task
-    task: Task
-    env: dict  #: what the fused task passes in
+    __slots__ = ("key", "site", "_args")
+
+    def __init__(self, key, site: Site, args):
+        self.key = key  #: of the task it is part of
+        self.site = site
+        self._args = args
+
+    @property
+    def inner(self):
+        """Its key inside a fused task; None: it is the task."""
+        return self.site.inner
 
     def argument(self, position: int, name: str, default=None):
         """Ref, or the value itself; Inside if it is neither."""
-        if name in self.task.kwargs:
-            return self._resolved(self.task.kwargs[name])
-        if position < len(self.task.args):
-            return self._resolved(self.task.args[position])
-        return default
+        known, value = self.site.argument(position, name, default)
+        if known:
+            return value
+        arg = self._args[value]
+        return arg.value if type(arg) is DataNode else _outer(arg)
 
     def raw(self, position: int):
-        return self.task.args[position]
+        return self.site.task.args[position]
 
-    def _resolved(self, arg):
-        if isinstance(arg, TaskRef | Alias):
+    def passed(self, name):
+        """What the fused task passes in under this name; None: nothing."""
+        at = self.site.inputs.get(name)
+        return None if at is None else self._args[at]
+
+
+class Site:
+    """The place of a call in a task, or in the inner graph that fused siblings share.
+
+    What is the same for all siblings is found once.
+    """
+
+    def __init__(self, key, inner, task: Task, inkeys=()):
+        self.inner = inner
+        self.task = task
+        self.inputs = {name: i for i, name in enumerate(inkeys)}
+        name = key if inner is None else inner
+        self.layer = _layer(str(name[0] if isinstance(name, tuple) else name))
+        self._arguments: dict[str, tuple] = {}
+
+    def argument(self, position: int, name: str, default) -> tuple:
+        """(True, value), or (False, which of the fused task's inputs it is)."""
+        found = self._arguments.get(name)
+        if found is None:
+            given, args = self.task.kwargs, self.task.args
+            arg = given[name] if name in given else args[position] if position < len(args) else default
+            found = self._arguments[name] = self._resolved(arg)
+        return found
+
+    def _resolved(self, arg) -> tuple:
+        if self.inner is not None and isinstance(arg, TaskRef | Alias):
             key = arg.target if isinstance(arg, Alias) else arg.key
-            if self.inner is None:
-                return Ref(key)
-            if key not in self.env:
+            if key not in self.inputs:
                 raise Inside(key)
-            return _outer(self.env[key])
-        return _outer(arg)
+            return False, self.inputs[key]
+        return True, _outer(arg)
+
+
+@lru_cache(1000)
+def _layer(name: str) -> str:
+    """The layer that a task of this name came from, also inside fused tasks."""
+    return _FUSED_NAME.sub("", name)
 
 
 def _outer(arg):
@@ -74,26 +117,23 @@ class Calls:
 
     def __init__(self, functions):
         self._functions = set(functions)
-        self._known: dict[int, tuple] = {}  # inner graph -> (it, its calls)
+        self._known: dict[tuple, tuple] = {}  # inner graph, names of its inputs -> (it, its sites)
 
     def of(self, key, node) -> list[Call]:
         if not isinstance(node, Task):
             return []
         if node.func is not _execute_subgraph:
-            return [Call(key, None, node, {})] if self._sought(node) else []
+            return [Call(key, Site(key, None, node), ())] if self._sought(node) else []
         if node.kwargs or len(node.args) < 3:
             return []
-        inner, _, inkeys, *args = node.args
-        inner = inner.value if isinstance(inner, DataNode) else inner
-        inkeys = inkeys.value if isinstance(inkeys, DataNode) else inkeys
-        if id(inner) not in self._known:
-            found = [(k, t) for k, t in inner.items() if isinstance(t, Task) and self._sought(t)]
-            self._known[id(inner)] = inner, found
-        found = self._known[id(inner)][1]
-        if not found:
-            return []
-        env = dict(zip(inkeys, args, strict=False))
-        return [Call(key, k, task, env) for k, task in found]
+        inner, _, inkeys, args = opened(node)
+        place = id(inner), tuple(inkeys)
+        known = self._known.get(place)
+        if known is None:
+            sites = [Site(key, k, task, inkeys) for k, task in inner.items()
+                     if isinstance(task, Task) and self._sought(task)]  # fmt: skip
+            known = self._known[place] = inner, sites
+        return [Call(key, site, args) for site in known[1]] if known[1] else []
 
     def _sought(self, task: Task) -> bool:
         try:
@@ -140,8 +180,9 @@ class Rewriter:
 def opened(node: Task) -> tuple:
     """(inner graph, its output, names of its inputs, inputs) of a fused task."""
     inner, outkey, inkeys, *args = node.args
-    plain = [a.value if isinstance(a, DataNode) else a for a in (inner, outkey, inkeys)]
-    return *plain, args
+    if isinstance(inner, DataNode) or isinstance(outkey, DataNode) or isinstance(inkeys, DataNode):
+        inner, outkey, inkeys = (a.value if isinstance(a, DataNode) else a for a in node.args[:3])
+    return inner, outkey, inkeys, args
 
 
 def still_needed(inner: dict, inkeys) -> list[int]:

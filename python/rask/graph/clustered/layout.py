@@ -20,7 +20,7 @@ def box_of(index, shape) -> Box | None:
         return None
     box = []
     for part, n in zip(index, shape, strict=True):
-        if not isinstance(part, slice) or part.step not in (None, 1):
+        if not isinstance(part, slice) or (part.step is not None and part.step != 1):
             return None
         start, stop, _ = part.indices(n)
         if start >= stop:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dask._task_spec import DataNode, Task, TaskRef
 from dask.array.core import getter, getter_inline, getter_nofancy
@@ -18,11 +18,10 @@ from rask.graph.clustered.settings import Settings, bound
 from rask.io.storage import Storage, warn_once
 
 _SHORT_RUN = 4096  #: bytes that lie together on disk
-_FUSED_NAME = re.compile(r"(_\.\d+)+$")
+_MOST_AHEAD = 4  #: buffers that a buffer names as those that come next
 
 
-@dataclass
-class Load:
+class Load(NamedTuple):
     """One loader and the block it loads."""
 
     call: Call
@@ -70,7 +69,7 @@ def _sort_in(work: Work, call: Call, groups: dict) -> None:
         return
     if isinstance(index, Ref) or isinstance(asarray, Ref) or isinstance(lock, Ref):
         return
-    layer = layer_of(call)
+    layer = call.site.layer
     settings = work.settings(layer)
     if not settings.cluster:
         return
@@ -92,13 +91,6 @@ def _sort_in(work: Work, call: Call, groups: dict) -> None:
     group.loads.append(Load(call, box))
 
 
-def layer_of(call: Call) -> str:
-    """The name of the layer that a loader came from, also inside fused tasks."""
-    key = call.key if call.inner is None else call.inner
-    name = key[0] if isinstance(key, tuple) else key
-    return _FUSED_NAME.sub("", str(name))
-
-
 def _plan(work: Work, group: Group, changes: dict) -> None:
     by_box: dict[Box, list[Load]] = defaultdict(list)
     for load in group.loads:
@@ -106,9 +98,9 @@ def _plan(work: Work, group: Group, changes: dict) -> None:
     boxes = list(by_box)
     storage, settings = group.storage, group.settings
     size = storage.dtype.itemsize
-    total = sum(map(volume, boxes)) * size
-    most = bound(settings, total, work.workers)
-    largest = max(map(volume, boxes)) * size
+    volumes = list(map(volume, boxes))
+    most = bound(settings, sum(volumes) * size, work.workers)
+    largest = max(volumes) * size
     if settings.buffer_bytes is not None and largest > most:
         warn_once(
             f"bound {storage.path}",
@@ -123,6 +115,7 @@ def _plan(work: Work, group: Group, changes: dict) -> None:
     name = f"rask-io-load-{token}"
     at_once = settings.at_once(storage.path)
     merges = len(numbers) < len(boxes)
+    followers = _followers(numbers, boxes, work.workers)
     for members in numbers:
         if len(members) == 1:
             loads = by_box[boxes[members[0]]]
@@ -134,13 +127,22 @@ def _plan(work: Work, group: Group, changes: dict) -> None:
         key = name, digest(chosen)
         how = _reader(work, storage, buffers.bounding(chosen))
         work.dsk[key] = Task(key, buffers.load, group.array, DataNode(None, how), chosen,
-                             group.lock, group.asarray, _data_producer=True)  # fmt: skip
+                             group.lock, group.asarray, followers[members[0]],
+                             _data_producer=True)  # fmt: skip
         work.annotate(key, group.loads[0].call.key, sum(map(volume, chosen)) * size, at_once)
         for number, box in enumerate(chosen):
             take = buffers.pick if len(by_box[box]) == 1 else buffers.pick_copy
             for load in by_box[box]:
                 changes[load.call.key][load.call.inner] = take, (TaskRef(key), number)
     work.count("loads", len(boxes), len(numbers))
+
+
+def _followers(numbers: list[list[int]], boxes: list[Box], workers) -> dict:
+    """First member of each buffer -> boxes around those that come next in the graph, one per thread."""
+    merged = sorted((members for members in numbers if len(members) > 1), key=min)
+    around = [buffers.bounding([boxes[i] for i in members]) for members in merged]
+    depth = min(_MOST_AHEAD, max(1, (workers or {}).get("threads") or 1))
+    return {members[0]: tuple(around[i + 1 : i + 1 + depth]) for i, members in enumerate(merged)}
 
 
 def _reader(work: Work, storage: Storage, box: Box) -> Storage:

@@ -70,8 +70,7 @@ def clustered(dsk: dict, wanted: set, by_type: dict, layers: Mapping, everywhere
     from rask.graph.clustered.stores import cluster_stores
     from rask.graph.clustered.work import Work
 
-    needed = reachable(dsk, wanted)
-    work = Work(needed, by_type, dict(layers), settings, header.get("workers"),
+    work = Work(_needed(dsk, wanted), by_type, dict(layers), settings, header.get("workers"),
                 "memory" in everywhere)  # fmt: skip
     for layer in layers:
         work.settings(layer)  # a wrong one is the user's error
@@ -84,3 +83,9 @@ def clustered(dsk: dict, wanted: set, by_type: dict, layers: Mapping, everywhere
     for what, (blocks, buffers) in work.counts.items():
         logger.info("%s of %d blocks in %d buffers", what, blocks, buffers)
     return work.dsk
+
+
+def _needed(dsk: dict, wanted: set) -> dict:
+    """A copy of what is needed, in the graph's own order: tasks that are equal otherwise run in it."""
+    needed = reachable(dsk, wanted)
+    return {key: node for key, node in dsk.items() if key in needed}

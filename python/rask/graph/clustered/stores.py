@@ -16,7 +16,6 @@ from dask.base import tokenize
 
 from rask.graph.clustered.inside import Call, Calls, Inside, Ref, opened, still_needed
 from rask.graph.clustered.layout import Box, box_of, digest, planned, volume
-from rask.graph.clustered.loads import layer_of
 from rask.graph.clustered.work import Work
 from rask.io import buffers
 from rask.graph.clustered.settings import Settings, bound
@@ -58,7 +57,7 @@ def cluster_stores(work: Work) -> None:
 def _sort_in(work: Work, call: Call, groups: dict) -> None:
     if call.inner is not None and call.inner != opened(work.dsk[call.key])[1]:
         return  # something else follows inside the same task
-    if not call.task.args or not isinstance(call.raw(0), TaskRef):
+    if not call.site.task.args or not isinstance(call.raw(0), TaskRef):
         return
     try:
         out, index, region, lock, return_stored, load_stored = (
@@ -71,7 +70,7 @@ def _sort_in(work: Work, call: Call, groups: dict) -> None:
         return
     if any(isinstance(v, Ref) for v in (index, region, lock, return_stored, load_stored)):
         return
-    layer = layer_of(call)
+    layer = call.site.layer
     settings = work.settings(layer)
     if not (settings.cluster and settings.stores):
         return
@@ -134,8 +133,10 @@ class _Splitter:
     def block(self, work: Work, call: Call, name: str) -> TaskRef:
         """The block that a store task stores, as a task of its own if it is none yet."""
         source = call.raw(0)
-        if call.inner is None or source.key in call.env:
-            return source if call.inner is None else call.env[source.key]
+        if call.inner is None:
+            return source
+        if (passed := call.passed(source.key)) is not None:
+            return passed
         node = work.dsk[call.key]
         inner, _, inkeys, args = opened(node)
         made = self._made.get(id(inner))
