@@ -335,6 +335,40 @@ def test_several_arrays_and_threads_at_one_device(fresh, files):
         np.testing.assert_array_equal((x + y.T).compute(), np.load(files / "x.npy") + np.load(files / "x.npy").T)
 
 
+def resident() -> int:
+    """Bytes of this process in memory."""
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(SCHEDULER == "stock", reason="a stock scheduler makes no buffers")
+def test_a_block_that_is_held_does_not_hold_its_buffer(fresh, tmp_path):
+    """Of a buffer of 160 MB a client keeps a block of 10: that is what is told, and what stays in memory."""
+    np.save(tmp_path / "x.npy", np.ones((16, 1_250_000)))
+    cluster = fresh(n_workers=1, nthreads=2, worker_options=("--memory-limit", "2 GB"))
+    with cluster.connected() as client:
+        client.run(np.ones, 2)
+        (before,) = client.run(resident).values()
+        x = da.from_array(rask.io.npy(tmp_path / "x.npy"), chunks=(1, 1_250_000))
+        with dask.annotate(rask={"io": {"cluster": True, "buffer-bytes": "200 MB"}}):
+            blocks = client.persist(x)
+        wait(blocks)
+        (peak,) = client.run(resident).values()
+        assert peak - before > 150e6
+        kept = client.persist(blocks[:1])
+        wait(kept)
+        del blocks
+
+        def told() -> int:
+            sizes = client.nbytes(summary=False)  # also of what is only known how to load again
+            (held,) = client.has_what().values()
+            return sum(sizes[key] for key in held if key in sizes)
+
+        until(lambda: told() < 25e6, "the other blocks to be released")
+        until(lambda: next(iter(client.run(resident).values())) - before < 60e6, "their memory to be given back")
+        assert kept.sum().compute() == 1_250_000
+
+
 def where_it_runs(block):
     """The number in the name of this worker, in place of each element."""
     from distributed import get_worker
