@@ -149,7 +149,6 @@ def verdicts(rows: kept.Rows) -> Iterator[Verdict]:
     for threads in rows.values("threads"):
         where = f"{threads} threads"
         tight = next(iter(rows.all(backend="rask-rask", threads=threads, memory="tight")), None)
-        stock = next(iter(rows.all(backend="stock-stock", threads=threads, memory="tight")), None)
         if tight is None:
             continue
         quiet = not (tight["spilled"] or tight["paused"] or tight["failed"])
@@ -162,10 +161,6 @@ def verdicts(rows: kept.Rows) -> Iterator[Verdict]:
         bound = BUDGET * tight["limit"]
         yield check("rask", where, f"peak of a worker under the bound of {bound / MB:.0f} MB", tight["peak"] / MB,
                     "{:.0f} MB", high=bound / MB)
-        if stock is not None:
-            yield Verdict("stock", where, "beside it: exceeds the bound", stock["failed"]
-                          or f"{stock['peak'] / MB:.0f} MB, {stock['spilled'] / MB:.0f} MB spilled, "
-                          f"{stock['paused']} pauses", bool(stock["failed"]) or stock["peak"] > bound)
 
 
 def render(where: Path, docs: bool) -> None:
