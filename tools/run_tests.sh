@@ -56,14 +56,16 @@ if [ $whole = 1 ]; then
 fi
 [ $beside = 0 ] || { echo "== what failed beside it"; cat $logs/smoke.log; }
 
+closing() { grep -E '(passed|failed|error).* in [0-9.]+s' $logs/$1.log | tail -n 1; }  # of pytest; warnings may follow
+
 echo
 echo "ctest: $(grep -E 'tests (passed|failed)|No tests' $logs/ctest.log | tail -n 1)"
 echo "fuzz: $(grep -c number_of_executed $logs/fuzz.log) targets, 10 s each"
 echo "The smoke tests on the other pairings and on the oldest release:"
 grep '^pytest, ' $logs/smoke.log
 echo "The small benches:"
-tail -n 1 $logs/benches.log
+closing benches
 echo "The whole client suite on rask-rask:"
-tail -n 1 $logs/pytest.log
+closing pytest
 [ ! -s $logs/unsteady.log ] || sed 's/^/UNSTEADY, run again alone: /' $logs/unsteady.log
 exit $((native || whole || beside))

@@ -62,12 +62,19 @@ def run(release: str, pairing: str, arguments: list[str]) -> dict[str, int]:
     with open(log, "w") as sink:
         done = subprocess.run(command, cwd=ROOT, env={**os.environ, "RASK_PAIRING": pairing},
                               stdout=sink, stderr=sink)
-    closing = log.read_text().splitlines()[-1]
+    closing = closing_line(log.read_text())
     counts = {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", closing.partition(" in ")[0])}
     if done.returncode:
         print(log.read_text())
+        counts["failed"] = max(1, counts.get("failed", 0))
     print(f"pytest, {release}, {pairing}: {closing.strip('= ')}", flush=True)
     return counts
+
+
+def closing_line(text: str) -> str:
+    """pytest's; a process that ends may still say something after it."""
+    lines = text.splitlines() or ["nothing was said"]
+    return next((line for line in reversed(lines) if re.search(r"\d+ \w+.* in [\d.]+s", line)), lines[-1])
 
 
 def main() -> int:

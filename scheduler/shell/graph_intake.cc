@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kWantsSlice = 4096;
 constexpr std::size_t kErrorsSlice = 4096;
-constexpr std::size_t kUnsentMax = 4u
-                                   << 20;  //!< bytes a client may leave unread before it gets more
+//! Bytes a client may leave unread before it gets more.
+constexpr std::size_t kUnsentMax = 4u << 20;
 constexpr double kDrainSeconds = 0.005;
 
 GraphWorkers workers_now(const Server& server) {
