@@ -48,12 +48,7 @@ Runtime::~Runtime() {
 
 Status Runtime::listen(std::uint16_t port) {
   const Status status = home_->open(port);
-  if (status) {
-    home_->thread = std::thread([home = home_.get()] {
-      ask_for_short_slices();
-      home->loop.run(home->turn);
-    });
-  }
+  if (status) home_->thread = std::thread([home = home_.get()] { home->loop.run(home->turn); });
   return status;
 }
 

@@ -1,14 +1,9 @@
 #include "worker/shell/topology.h"
 
 #include <hwloc.h>
-#include <sched.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 
 #include "protocol/wire/writer.h"
@@ -78,23 +73,6 @@ protocol::Slice Topology::describe(const std::string& mode) const {
   writer.field("pin");
   writer.str(mode.empty() ? "none" : mode);
   return writer.take_payload()->header;
-}
-
-void ask_for_short_slices() {
-  if (::sched_getscheduler(0) != SCHED_OTHER) return;  // somebody has decided otherwise
-  // The kernel's struct sched_attr, first version: not in every libc's headers.
-  struct {
-    std::uint32_t size = sizeof(*this);
-    std::uint32_t policy = SCHED_OTHER;
-    std::uint64_t flags = 0;
-    std::int32_t nice = 0;
-    std::uint32_t priority = 0;
-    std::uint64_t runtime_ns = 100'000;  // the least there is
-    std::uint64_t deadline_ns = 0;
-    std::uint64_t period_ns = 0;
-  } wanted;
-  wanted.nice = ::getpriority(PRIO_PROCESS, 0);  // of this thread
-  ::syscall(SYS_sched_setattr, 0, &wanted, 0);   // refused: scheduled like any other
 }
 
 }  // namespace worker

@@ -40,9 +40,4 @@ class Topology {
   std::uint32_t numa_nodes_ = 1;
 };
 
-//! The calling thread wants the processor seldom and soon: where the kernel can (Linux 6.12), it is
-//! scheduled in short slices, so it need not wait until threads that compute have used up theirs.
-//! Its share stays that of any other thread, so this takes no privilege and nothing from anybody.
-void ask_for_short_slices();
-
 }  // namespace worker
