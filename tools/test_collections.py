@@ -1,21 +1,19 @@
 #!/usr/bin/env python3
-"""Runs the tests that ship inside the installed dask on a stock cluster and on a rask one.
+"""Runs the tests that ship inside the installed dask on a rask cluster, and what does not pass there on stock.
 
-Every test that passes on stock must pass on rask. Outcomes are kept per module and pairing in
-pytests/collections_outcomes.json, so that a later run does not run stock again (for the same
-release of dask and the same choice of tests); docs/COLLECTIONS.md is made from that file. A
-module counts as run only if both pairings ran the same tests of it.
+Every test that passes on stock must pass on rask. So a session on rask is followed by one on a stock cluster with only
+the tests that did not pass: each of them must fail, or be skipped, there too. Outcomes are kept per pairing and module
+in pytests/collections_outcomes.json, so that a run can be gone on with; docs/COLLECTIONS.md is made from that file.
 
-There are 16 000 tests, and a cluster takes up to a second for each; most are one function with many
-parameters. --each 3 runs three of each function's parameter sets, evenly spread, and the
-table says how many were left out.
+There are 16 000 tests, most of them one function with many parameters. --each 3 runs three of each function's
+parameter sets, evenly spread, and the table says how many were left out.
 
-    tools/test_collections.py                       all modules, pairing rask-stock
+    tools/test_collections.py                       all modules, pairing rask-rask
+    tools/test_collections.py --pairing rask-stock  the same with stock workers
     tools/test_collections.py --only bag            modules whose path contains "bag"
     tools/test_collections.py --each 3 --jobs 2     a share of the tests, two clusters at a time
     tools/test_collections.py --missing             modules without outcomes, after a cut-off run
     tools/test_collections.py --missing --sessions 1   one session only: to share a machine with others
-    tools/test_collections.py --stock               run stock again as well
     tools/test_collections.py --table               only write docs/COLLECTIONS.md
 """
 
@@ -27,9 +25,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import dask
@@ -43,6 +42,7 @@ FOLDERS = ("tests", "bag/tests", "array/tests", "dataframe/dask_expr/tests", "da
 IN_TESTS = ("test_delayed.py", "test_graph_manipulation.py", "test_highgraph.py")
 NO_OUTCOME = "lost"  # the test began, or should have, and nothing more was heard of it
 LEFT_OUT = "left out"  # by --each
+Found = dict[str, dict[str, str]]  # module -> test -> outcome
 
 
 def modules(only: str) -> list[str]:
@@ -59,32 +59,19 @@ def modules(only: str) -> list[str]:
 
 @dataclass
 class Outcomes:
-    """What one module did on one pairing. Passed tests are only counted: they are the most."""
+    """What one module did on ours. Passed tests are only counted; the others have stock's outcome beside ours."""
 
-    passed: int
-    others: dict[str, str]
+    passed: int = 0
     left_out: int = 0
     each: int = 0  # parameter sets per test function; 0: all
-
-    @classmethod
-    def of(cls, found: dict[str, str], each: int) -> Outcomes:
-        counts = Counter(found.values())
-        uncommon = {test: outcome for test, outcome in found.items()
-                    if outcome not in ("passed", LEFT_OUT)}
-        return cls(counts["passed"], uncommon, counts[LEFT_OUT], each)
+    others: dict[str, list[str]] = field(default_factory=dict)  # test -> [on ours, on stock]
 
     def count(self, outcome: str) -> int:
-        return self.passed if outcome == "passed" else Counter(self.others.values())[outcome]
+        return Counter(ours for ours, _ in self.others.values())[outcome]
 
-    def failed(self) -> int:
-        return self.count("failed") + self.count(NO_OUTCOME)
-
-    def parted(self, stock: Outcomes) -> list[str]:
+    def parted(self) -> list[str]:
         """Tests that pass on stock and not here."""
-        return [test for test in self.others if test not in stock.others]
-
-    def same_tests(self, other: Outcomes) -> bool:
-        return self.each == other.each or self.left_out == other.left_out == 0
+        return [test for test, (_, stock) in self.others.items() if stock == "passed"]
 
 
 class Kept:
@@ -106,37 +93,61 @@ class Kept:
         KEPT.write_text(json.dumps({"dask": dask.__version__, "runs": runs}, indent=1) + "\n")
 
 
-def run(names: list[str], pairing: str, timeout: int, each: int) -> dict[str, Outcomes]:
-    """Runs modules in one session, hence on one cluster."""
+def session(names: list[str], pairing: str, options: argparse.Namespace, tests: list[str] | None = None) -> Found:
+    """Runs modules on one cluster: the tests that are named, or as many of each function as were asked for."""
     with tempfile.TemporaryDirectory(prefix="rask-collections-") as folder:
-        outcomes = Path(folder, "outcomes")
-        env = {**os.environ, "RASK_PAIRING": pairing, "RASK_OUTCOMES": str(outcomes),
-               "RASK_EACH": str(each), "PYTHONHASHSEED": "0", "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'pytests'}"}
+        outcomes, chosen = Path(folder, "outcomes"), Path(folder, "tests")
+        env = {**os.environ, "RASK_PAIRING": pairing, "RASK_OUTCOMES": str(outcomes), "RASK_EACH": str(options.each),
+               "PYTHONHASHSEED": "0", "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'pytests'}"}
+        if tests is not None:
+            chosen.write_text(json.dumps(tests))
+            env["RASK_TESTS"] = str(chosen)
         command = [sys.executable, "-m", "pytest", "-p", "collections_plugin", "-p",
-                   "no:cacheprovider", "-q", "--no-header", "--timeout", str(timeout),
+                   "no:cacheprovider", "-q", "--no-header", "--timeout", str(options.timeout),
                    "--tb", "short", "-W", "ignore", "-c", os.devnull, "--rootdir", str(DASK),
                    "--durations", "20", *(str(DASK / name) for name in names)]
-        label = names[0] if len(names) == 1 else f"{names[0]}+{len(names) - 1}"
-        log = ROOT / "build/logs/collections" / pairing / (label.replace("/", ".") + ".log")
+        log = ROOT / "build/logs/collections" / pairing / (title(names).replace("/", ".") + ".log")
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "w") as sink:
             subprocess.run(command, cwd=folder, env=env, stdout=sink, stderr=sink)
-        return by_module(names, outcomes, each)
+        return by_module(names, outcomes)
 
 
-def by_module(names: list[str], file: Path, each: int) -> dict[str, Outcomes]:
+def title(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]}+{len(names) - 1}"
+
+
+def by_module(names: list[str], file: Path) -> Found:
     """Reads lines [test, outcome]; collected tests come first with the outcome NO_OUTCOME."""
-    found: dict[str, dict[str, str]] = {name: {} for name in names}
+    found: Found = {name: {} for name in names}
     lines = file.read_text().splitlines() if file.exists() else []
     for line in lines:
         test, outcome = json.loads(line)
         name, _, rest = test.partition("::")
         found[name][rest] = outcome
-    return {name: Outcomes.of(tests, each) for name, tests in found.items()}
+    return found
+
+
+def compare(names: list[str], options: argparse.Namespace) -> dict[str, Outcomes]:
+    """Modules on ours, then what did not pass on stock. A module whose session died, on either, has no outcome."""
+    ours = session(names, options.pairing, options)
+    open_ = {name: [test for test, outcome in tests.items() if outcome not in ("passed", LEFT_OUT)]
+             for name, tests in ours.items()}
+    wanted = [f"{name}::{test}" for name, tests in open_.items() for test in tests]
+    stock = session([name for name in names if open_[name]], STOCK, options, wanted) if wanted else {}
+    whole = {}
+    for name, tests in ours.items():
+        others = {test: [tests[test], stock[name].get(test, NO_OUTCOME)] for test in open_[name]}
+        if any(NO_OUTCOME in both for both in others.values()):
+            print(f"| `{name}` | a session died: see build/logs/collections |", flush=True)
+            continue
+        counts = Counter(tests.values())
+        whole[name] = Outcomes(counts["passed"], counts[LEFT_OUT], options.each, others)
+    return whole
 
 
 def chunks(names: list[str], size: int) -> list[list[str]]:
-    """Small neighbours share a cluster; the biggest modules get their own."""
+    """Small neighbours share a cluster; the biggest modules get their own and begin first."""
     groups: list[list[str]] = []
     room = 0
     for name in names:
@@ -147,129 +158,80 @@ def chunks(names: list[str], size: int) -> list[list[str]]:
             room = size
         groups[-1].append(name)
         room -= weight
-    return groups
+    return sorted(groups, key=lambda group: -sum((DASK / name).stat().st_size for name in group))
 
 
-def compared(stock: Outcomes | None, ours: Outcomes | None) -> bool:
-    return stock is not None and ours is not None and ours.same_tests(stock)
+def row(name: str, found: Outcomes | None) -> str:
+    if found is None:
+        return f"| `{name}` | not run | | | | |"
+    return (f"| `{name}` | {found.passed} | {found.count('failed')} | "
+            f"{found.count('skipped') + found.count('xfailed')} | {len(found.parted())} | {found.left_out} |")
 
 
-def row(name: str, stock: Outcomes | None, ours: Outcomes | None) -> str:
-    if not compared(stock, ours):
-        return f"| `{name}` | not run | not run | | | |"
-    skipped = stock.count("skipped") + stock.count("xfailed")
-    return (f"| `{name}` | {stock.passed} | {ours.passed} | {len(ours.parted(stock))} | "
-            f"{stock.failed()} / {skipped} | {ours.left_out} |")
-
-
-def table(kept: Kept, pairing: str) -> str:
-    stock, ours = kept.of(STOCK), kept.of(pairing)
+def section(pairing: str, found: dict[str, Outcomes]) -> list[str]:
     names = modules("")
-    both = [name for name in names if compared(stock.get(name), ours.get(name))]
-    total = [sum(found[name].passed for name in both) for found in (stock, ours)]
-    parted = {name: ours[name].parted(stock[name]) for name in both}
-    lines = [
+    lines = [f"## {pairing}", "", closing(pairing, found) + ".", "",
+             "| module | passed | failed | skipped | of these passed on stock | left out |",
+             "|---|---|---|---|---|---|", *(row(name, found.get(name)) for name in names), ""]
+    parted = [f"- `{name}::{test}`" for name in names if name in found for test in found[name].parted()]
+    return lines + (["Pass on stock only:", "", *parted, ""] if parted else [])
+
+
+def table(kept: Kept) -> str:
+    return "\n".join([
         "# dask's own tests on a cluster", "",
-        f"The tests inside the installed dask {dask.__version__} with every scheduler name standing"
-        f" for a cluster of\nprocesses: stock, and `{pairing}` (scheduler-worker). Written by "
-        "`make test-collections`.", "",
-        f"{len(both)} of {len(names)} modules run; passed on stock {total[0]}, on ours {total[1]}; "
-        f"on stock only {sum(map(len, parted.values()))}.\n"
-        "Left out are parameter sets of tests of which others were run (`--each`); a module whose "
-        "session died is\nnot run.", "",
-        "| module | passed on stock | passed on ours | passed on stock only | failed / skipped on "
-        "stock | left out |", "|---|---|---|---|---|---|",
-        *(row(name, stock.get(name), ours.get(name)) for name in names), ""]
-    if any(parted.values()):
-        lines += ["## Pass on stock only", ""]
-        lines += [f"- `{name}::{test}`" for name in both for test in parted[name]] + [""]
-    return "\n".join(lines)
+        f"The tests inside the installed dask {dask.__version__} with every scheduler name standing for a cluster of "
+        "processes, named\nscheduler-worker. What does not pass on ours is run on stock Dask as well and must not pass "
+        "there either. Written by\n`make test-collections`; left out are parameter sets of tests of which others were "
+        "run (`--each`).", "",
+        *(line for pairing, found in sorted(kept.runs.items()) for line in section(pairing, found))])
 
 
-def fresh(known: Outcomes | None, each: int) -> bool:
-    """There are outcomes of this module, of just the tests that are asked for now."""
-    return known is not None and known.each == each
+def closing(pairing: str, found: dict[str, Outcomes]) -> str:
+    run = found.values()
+    return (f"{len(found)} of {len(modules(''))} modules run; "
+            f"{sum(each.passed for each in run)} tests passed on {pairing}, "
+            f"{sum(len(each.others) for each in run)} did not; {sum(len(each.parted()) for each in run)} pass on "
+            f"stock only; {sum(each.left_out for each in run)} parameter sets left out")
 
 
-def sessions(kept: Kept, groups: list[list[str]], options: argparse.Namespace) -> list[tuple[str, list[str]]]:
-    """What is to be run: pairing and modules. Stock only where it is missing."""
-    todo = []
-    for names in groups:
-        stock = [name for name in names
-                 if options.stock or not fresh(kept.of(STOCK).get(name), options.each)]
-        ours = [name for name in names
-                if not options.missing or not fresh(kept.of(options.pairing).get(name), options.each)]
-        todo += [(pairing, which) for pairing, which in ((STOCK, stock), (options.pairing, ours))
-                 if which]
-    return todo[:options.sessions] if options.sessions else todo
-
-
-def run_all(kept: Kept, todo: list[tuple[str, list[str]]], options: argparse.Namespace) -> None:
+def run_all(kept: Kept, groups: list[list[str]], options: argparse.Namespace) -> None:
     """Runs the sessions; saves and says how far it is as they end."""
+    begun = time.monotonic()
     with ThreadPoolExecutor(options.jobs) as pool:
-        pending = {pool.submit(run, names, pairing, options.timeout, options.each): (pairing, names)
-                   for pairing, names in todo}
+        pending = {pool.submit(compare, names, options): names for names in groups}
         for done, job in enumerate(as_completed(pending), 1):
-            pairing, names = pending[job]
             found = job.result()
-            kept.of(pairing).update(whole(found, pairing))
+            kept.of(options.pairing).update(found)
             kept.save()
-            TABLE.write_text(table(kept, options.pairing))
-            print(f"session {done} of {len(todo)}, {pairing}:", *names, flush=True)
-            show(kept, names, options.pairing)
-
-
-def whole(found: dict[str, Outcomes], pairing: str) -> dict[str, Outcomes]:
-    """Without the modules whose session died half-way: those count as not run."""
-    for name, outcomes in found.items():
-        if NO_OUTCOME in outcomes.others.values():
-            print(f"| `{name}` | the session on {pairing} died: see build/logs/collections |",
-                  flush=True)
-    return {name: outcomes for name, outcomes in found.items()
-            if NO_OUTCOME not in outcomes.others.values()}
-
-
-def show(kept: Kept, names: list[str], pairing: str) -> None:
-    for name in names:
-        stock, ours = kept.of(STOCK).get(name), kept.of(pairing).get(name)
-        if compared(stock, ours):
-            parted = (f"\n    {test}" for test in ours.parted(stock))
-            print(row(name, stock, ours), *parted, sep="", flush=True)
+            TABLE.write_text(table(kept))
+            print(f"session {done} of {len(groups)}, {time.monotonic() - begun:.0f} s:", title(pending[job]), flush=True)
+            for name, outcomes in found.items():
+                print(row(name, outcomes), *(f"\n    {test}" for test in outcomes.parted()), sep="", flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="modules whose path contains this")
-    parser.add_argument("--pairing", default="rask-stock")
-    parser.add_argument("--missing", action="store_true", help="modules without outcomes on ours")
-    parser.add_argument("--stock", action="store_true", help="run stock again although it is kept")
+    parser.add_argument("--pairing", default="rask-rask")
+    parser.add_argument("--missing", action="store_true", help="modules without outcomes for this choice of tests")
     parser.add_argument("--table", action="store_true", help="write the table, run nothing")
     parser.add_argument("--timeout", type=int, default=300, help="seconds per test")
     parser.add_argument("--chunk", type=int, default=60_000, help="bytes of test code per cluster")
     parser.add_argument("--each", type=int, default=0, help="parameter sets per test; 0: all")
-    parser.add_argument("--sessions", type=int, default=0, help="end after so many; 0: all")
+    parser.add_argument("--sessions", type=int, default=None, help="end after so many")
     parser.add_argument("--jobs", type=int, default=1, help="clusters at a time")
     options = parser.parse_args()
     kept = Kept()
+    known = kept.of(options.pairing)
     wanted = [] if options.table else modules(options.only)
     if options.missing:
-        stock, ours = kept.of(STOCK), kept.of(options.pairing)
-        wanted = [name for name in wanted if not compared(stock.get(name), ours.get(name))]
-    run_all(kept, sessions(kept, chunks(wanted, options.chunk), options), options)
-    TABLE.write_text(table(kept, options.pairing))
-    return finish(kept, options.pairing)
-
-
-def finish(kept: Kept, pairing: str) -> int:
-    """The closing line. Modules that were not compared are a failure too: nothing is known of them."""
-    stock, ours = kept.of(STOCK), kept.of(pairing)
-    both = [name for name in modules("") if compared(stock.get(name), ours.get(name))]
-    parted = sum(len(ours[name].parted(stock[name])) for name in both)
-    missing = len(modules("")) - len(both)
-    print(f"{len(both)} modules compared, {missing} not; passed on stock "
-          f"{sum(stock[name].passed for name in both)}, on {pairing} "
-          f"{sum(ours[name].passed for name in both)}; {parted} tests pass on stock only")
-    return 1 if parted or missing else 0
+        wanted = [name for name in wanted if name not in known or known[name].each != options.each]
+    run_all(kept, chunks(wanted, options.chunk)[:options.sessions], options)
+    TABLE.write_text(table(kept))
+    print(closing(options.pairing, known))
+    parted = any(found.parted() for found in known.values())
+    return 1 if parted or len(known) < len(modules("")) else 0  # of a module that was not run nothing is known
 
 
 if __name__ == "__main__":
