@@ -79,7 +79,8 @@ def brief(entry: dict) -> str:
     parts = [f"wall {micros(statistics.median(walls(entry)))}"]
     parts += [f"{role} {number(cpu(entry, role))}" for role in ROLES if cpu(entry, role)]
     if "longest_turn_ms" in entry:
-        parts.append(f"longest turn {number(entry['longest_turn_ms'])} ms")
+        parts.append(f"longest turn {number(entry['longest_turn_ms'])} ms, "
+                     f"most work in one {number(entry['longest_turn_cpu_ms'])} ms")
     return ", ".join(parts)
 
 
@@ -217,6 +218,7 @@ LIMITS = {
     "ping_p99_ms": lambda e, by: _run(e)["ping"].get("p99_ms"),
     "ping_max_ms": lambda e, by: _run(e)["ping"].get("max_ms"),
     "longest_turn_ms": lambda e, by: e.get("longest_turn_ms"),
+    "longest_turn_cpu_ms": lambda e, by: e.get("longest_turn_cpu_ms"),
     "client_b_p99_ms": lambda e, by: _run(e)["client_b"].get("p99_ms"),
     "held_over_payload": lambda e, by: _run(e)["held_over_payload"],
 }

@@ -132,8 +132,8 @@ def run(name: str, n: int) -> str:
         with Client(cluster.address, timeout=60) as client, Ping(cluster.address, 0.005) as ping:
             function(client, n, cluster)
             memory = most_memory(cluster.roles.scheduler)
-        longest, over = cluster.longest_turn()
-    return (f"{name}, {n} tasks: longest turn {longest} ms, {over} above 50 ms; "
+        longest, cpu, over = cluster.longest_turn()
+    return (f"{name}, {n} tasks: longest turn {longest} ms, most work in one {cpu} ms, {over} above 50 ms; "
             f"ping {ping.result}; {memory:.0f} MB")
 
 

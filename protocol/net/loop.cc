@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <limits>
@@ -19,16 +20,13 @@ Loop::Loop() : nap_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   uv_prepare_init(&loop_, &prepare_);
   uv_check_init(&loop_, &check_);
   uv_idle_init(&loop_, &spin_);
-  uv_async_init(&loop_, &wake_, [](uv_async_t* handle) {
-    static_cast<Loop*>(handle->loop->data)->run_posted();
-  });
+  uv_async_init(&loop_, &wake_,
+                [](uv_async_t* handle) { static_cast<Loop*>(handle->loop->data)->run_posted(); });
   // Timers and deferred work run before the loop sleeps, reads run after: flush at both places.
-  uv_prepare_start(&prepare_, [](uv_prepare_t* handle) {
-    static_cast<Loop*>(handle->loop->data)->end_turn();
-  });
-  uv_check_start(&check_, [](uv_check_t* handle) {
-    static_cast<Loop*>(handle->loop->data)->end_turn();
-  });
+  uv_prepare_start(
+      &prepare_, [](uv_prepare_t* handle) { static_cast<Loop*>(handle->loop->data)->end_turn(); });
+  uv_check_start(&check_,
+                 [](uv_check_t* handle) { static_cast<Loop*>(handle->loop->data)->end_turn(); });
 }
 
 Loop::~Loop() {
@@ -46,7 +44,8 @@ Loop::~Loop() {
 
 void Loop::run() { uv_run(&loop_, UV_RUN_DEFAULT); }
 
-// ---- a turn that other threads may borrow --------------------------------------------------------
+// ---- a turn that other threads may borrow
+// --------------------------------------------------------
 
 //! libuv tells the kernel of new watchers only when it polls; nobody may sleep before that. It has
 //! no call to ask, but this list is in its header, a ring that is empty when it points to itself.
@@ -101,9 +100,8 @@ void Loop::end_borrowed_turn(bool urgent) {
 
 void Loop::defer(Callback work) {
   if (deferred_.empty()) {
-    uv_idle_start(&spin_, [](uv_idle_t* handle) {
-      static_cast<Loop*>(handle->loop->data)->run_deferred();
-    });
+    uv_idle_start(
+        &spin_, [](uv_idle_t* handle) { static_cast<Loop*>(handle->loop->data)->run_deferred(); });
   }
   deferred_.push_back(std::move(work));
 }
@@ -144,8 +142,7 @@ void Loop::offload(Callback work, Callback done) {
   job->request.data = job;
   pool_work_begins();
   uv_queue_work(
-      &loop_, &job->request,
-      [](uv_work_t* request) { static_cast<Job*>(request->data)->work(); },
+      &loop_, &job->request, [](uv_work_t* request) { static_cast<Job*>(request->data)->work(); },
       [](uv_work_t* request, int) {
         const std::unique_ptr<Job> owned(static_cast<Job*>(request->data));
         static_cast<Loop*>(request->loop->data)->pool_work_ends();
@@ -169,14 +166,22 @@ void Loop::end_turn() {
 
 void Loop::measure() {
   if (work_start_ns_ == 0) return;
-  const Duration busy = turn_elapsed();
+  const TurnLength length{turn_elapsed(),
+                          on_long_turn_ ? thread_cpu() - work_start_cpu_ : Duration{}};
   work_start_ns_ = 0;
   ++stats_.turns;
-  if (busy > stats_.longest) stats_.longest = busy;
-  if (busy > Duration::ms(50)) {
+  if (length.wall > stats_.longest.wall) stats_.longest = length;
+  if (length.cpu > stats_.longest_cpu) stats_.longest_cpu = length.cpu;
+  if (length.wall > Duration::ms(50)) {
     ++stats_.over_50_ms;
-    if (on_long_turn_) on_long_turn_(busy);
+    if (on_long_turn_) on_long_turn_(length);
   }
+}
+
+Duration Loop::thread_cpu() {
+  timespec used;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return {static_cast<std::int64_t>(used.tv_sec) * 1'000'000'000 + used.tv_nsec};
 }
 
 Now Loop::now() const {

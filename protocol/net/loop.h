@@ -70,9 +70,15 @@ class Loop {
   //! The moment now. Monotonic time is read anew at each call.
   Now now() const;
 
+  //! How long a turn took, and how much of that the thread was given a processor.
+  struct TurnLength {
+    Duration wall;
+    Duration cpu;
+  };
   struct TurnStats {
     std::uint64_t turns = 0;
-    Duration longest;
+    TurnLength longest;    //!< by the clock on the wall
+    Duration longest_cpu;  //!< of any turn; 0 unless on_long_turn() is set
     std::uint64_t over_50_ms = 0;
   };
   const TurnStats& turn_stats() const { return stats_; }
@@ -83,10 +89,13 @@ class Loop {
   }
   //! Something happens: the turn is measured from here, unless it has begun already.
   void begin_work() {
-    if (work_start_ns_ == 0) work_start_ns_ = uv_hrtime();
+    if (work_start_ns_ != 0) return;
+    work_start_ns_ = uv_hrtime();
+    if (on_long_turn_) work_start_cpu_ = thread_cpu();
   }
-  //! Called with the length of each turn that took longer than 50 ms.
-  void on_long_turn(std::function<void(Duration)> hook) { on_long_turn_ = std::move(hook); }
+  //! Called with the length of each turn that took longer than 50 ms. Who wants to know pays for a
+  //! look at the thread's processor time in each turn.
+  void on_long_turn(std::function<void(TurnLength)> hook) { on_long_turn_ = std::move(hook); }
 
  private:
   static constexpr int kNapMs = 2;
@@ -98,6 +107,7 @@ class Loop {
   void run_deferred();
   void run_posted();
   void measure();
+  static Duration thread_cpu();
 
   uv_loop_t loop_;
   uv_prepare_t prepare_;
@@ -110,8 +120,9 @@ class Loop {
   std::mutex posted_mutex_;
   std::vector<Callback> posted_;
   TurnStats stats_;
-  std::function<void(Duration)> on_long_turn_;
+  std::function<void(TurnLength)> on_long_turn_;
   std::uint64_t work_start_ns_ = 0;  //!< 0: nothing has happened in this turn yet
+  Duration work_start_cpu_;
   std::size_t pool_work_ = 0;
   bool stopped_ = false;
   int nap_fd_;                        //!< an eventfd: sleep no longer than kNapMs from now on

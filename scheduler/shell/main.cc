@@ -65,9 +65,9 @@ class Signals {
  private:
   void on_signal(int number) {
     if (server_.closing()) ::_exit(128 + number);
-    server_.log.write(Log::Level::info, "distributed._signals",
-                      fmt::format("Received signal {} ({})",
-                                  number == SIGINT ? "SIGINT" : "SIGTERM", number));
+    server_.log.write(
+        Log::Level::info, "distributed._signals",
+        fmt::format("Received signal {} ({})", number == SIGINT ? "SIGINT" : "SIGTERM", number));
     server_.close(fmt::format("signal-{}", number));
   }
 
@@ -128,8 +128,12 @@ int serve(const Options& options, const protocol::Address& where, scheduler::Set
     const Signals signals(loop, server);
     loop.run();
     const auto& turns = loop.turn_stats();
-    log.info(fmt::format("Longest turn of the loop: {:.1f} ms; {} of {} took more than 50 ms",
-                         turns.longest.as_seconds() * 1e3, turns.over_50_ms, turns.turns));
+    const auto ms = [](protocol::Duration length) { return length.as_seconds() * 1e3; };
+    log.info(
+        fmt::format("Longest turn of the loop: {:.1f} ms, {:.1f} of them at work; most work in "
+                    "a turn: {:.1f} ms; {} of {} took more than 50 ms",
+                    ms(turns.longest.wall), ms(turns.longest.cpu), ms(turns.longest_cpu),
+                    turns.over_50_ms, turns.turns));
   }
   log.info("Stopped scheduler at '" + address + "'");
   log.info("End scheduler");
@@ -140,7 +144,8 @@ int serve(const Options& options, const protocol::Address& where, scheduler::Set
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
-  // What the thread pool parses is let go on the loop's thread: one arena, so that it is used again.
+  // What the thread pool parses is let go on the loop's thread: one arena, so that it is used
+  // again.
   mallopt(M_ARENA_MAX, 1);
   const auto options = scheduler::parse_options({argv + 1, argv + argc});
   if (!options) return fail(options.error().where);

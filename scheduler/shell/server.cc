@@ -81,7 +81,9 @@ protocol::Status Server::start(const std::string& host, std::uint16_t port) {
       [this](protocol::Connection::Ref connection, const protocol::Hello& hello) {
         accept(std::move(connection), hello);
       },
-      [this](const protocol::Address& peer, const protocol::Error& reason) { refuse(peer, reason); });
+      [this](const protocol::Address& peer, const protocol::Error& reason) {
+        refuse(peer, reason);
+      });
   if (!opened) return opened.error();
   listener_ = std::move(*opened);
   protocol::Address contact = listener_->address();
@@ -114,7 +116,9 @@ void Server::refuse(const protocol::Address& peer, const protocol::Error& reason
 
 // ---- the core -----------------------------------------------------------------------------------
 
-std::string Server::stimulus(std::string_view what) { return fmt::format("{}-{}", what, wall_time()); }
+std::string Server::stimulus(std::string_view what) {
+  return fmt::format("{}-{}", what, wall_time());
+}
 
 void Server::step(const Event& event, std::string_view stimulus) {
   CHECK_ALWAYS(!stepping_);
@@ -176,12 +180,13 @@ void Server::start_timers() {
     memory->look(core.state().tasks.size());
   });
   // Each new record is worth a line, if it is one by far.
-  loop.on_long_turn([this, record = protocol::Duration::ms(50)](protocol::Duration length) mutable {
-    if (length.ns < record.ns + record.ns / 2) return;
-    record = length;
+  loop.on_long_turn([this, record = protocol::Duration::ms(50)](auto length) mutable {
+    if (length.wall.ns < record.ns + record.ns / 2) return;
+    record = length.wall;
     log.write(Log::Level::info, Log::kCore,
-              fmt::format("Event loop was unresponsive in Scheduler for {:.2f}s.",
-                          length.as_seconds()));
+              fmt::format(
+                  "Event loop was unresponsive in Scheduler for {:.2f}s, {:.2f}s of them at work.",
+                  length.wall.as_seconds(), length.cpu.as_seconds()));
   });
 }
 
@@ -209,7 +214,8 @@ void Server::check_workers() {
 double Server::idle_since() {
   const State& state = core.state();
   bool busy = graphs.open() > 0 || state.queued() > 0 || !state.unrunnable.empty();
-  for (const WorkerId worker : core.workers()) busy = busy || !core.worker(worker).processing.empty();
+  for (const WorkerId worker : core.workers())
+    busy = busy || !core.worker(worker).processing.empty();
   if (busy || state.story.transitions() != idle_at_transitions_) {
     idle_at_transitions_ = state.story.transitions();
     idle_since_ = 0;
@@ -257,8 +263,8 @@ void Server::close(std::string_view reason) {
 }
 
 //! Workers end when their stream does. They are not told to close: Ctrl-C and `docker compose down`
-//! reach them too, and a stock worker that is told to and then gets the signal hangs for ever, since
-//! the signal cancels the close that its second close waits for.
+//! reach them too, and a stock worker that is told to and then gets the signal hangs for ever,
+//! since the signal cancels the close that its second close waits for.
 void Server::say_goodbye() {
   log.info("Scheduler closing all comms");
   for (const auto& [worker_id, worker] : peers.workers()) {
