@@ -205,7 +205,8 @@ def run_all(kept: Kept, groups: list[list[str]], options: argparse.Namespace) ->
             kept.of(options.pairing).update(found)
             kept.save()
             TABLE.write_text(table(kept))
-            print(f"session {done} of {len(groups)}, {time.monotonic() - begun:.0f} s:", title(pending[job]), flush=True)
+            spent = time.monotonic() - begun
+            print(f"session {done} of {len(groups)}, {spent:.0f} s: {title(pending[job])}", flush=True)
             for name, outcomes in found.items():
                 print(row(name, outcomes), *(f"\n    {test}" for test in outcomes.parted()), sep="", flush=True)
 
