@@ -44,8 +44,8 @@ NO_OUTCOME = "lost"  # the test began, or should have, and nothing more was hear
 LEFT_OUT = "left out"  # by --each
 # Tests that fail on stock too, now and then. They are counted like all others; the table says why.
 UNSTEADY = {
-    "array/tests/test_creation.py::test_arr_like[": "gives one name to other contents each time, and a stock client may "
-    "submit a key before it has released it: on stock-stock 0, 4 and 2 of 144 such tests failed in three runs"}
+    "array/tests/test_creation.py::test_arr_like[": "gives one name to other contents each time, and a stock client "
+    "may submit a key before it has released it: on stock-stock 0, 4 and 2 of 144 such tests failed in three runs"}
 Found = dict[str, dict[str, str]]  # module -> test -> outcome
 
 
@@ -177,7 +177,8 @@ def section(pairing: str, found: dict[str, Outcomes]) -> list[str]:
     lines = [f"## {pairing}", "", closing(pairing, found) + ".", "",
              "| module | passed | failed | skipped | of these passed on stock | left out |",
              "|---|---|---|---|---|---|", *(row(name, found.get(name)) for name in names), ""]
-    parted = [f"- `{name}::{test}`{known(name, test)}" for name in names if name in found for test in found[name].parted()]
+    parted = [f"- `{name}::{test}`{known(name, test)}"
+              for name in names if name in found for test in found[name].parted()]
     return lines + (["Pass on stock only:", "", *parted, ""] if parted else [])
 
 
