@@ -87,6 +87,7 @@ class GraphLink::Impl final : public GraphChild::Owner, public std::enable_share
   void schedule_tick();
   void grow_or_shrink(std::uint64_t now);
   bool may_grow() const { return children_.size() < options_.processes_max; }
+  bool another_would_help() const;
   ChildId id_of(const GraphChild& child) const;
   Status handle(ChildId id, const protocol::Message& message);
   Status answer(ChildId id, GraphSubmission& submission, std::string_view op,
@@ -161,7 +162,8 @@ void GraphLink::Impl::grow_or_shrink(std::uint64_t now) {
   }
   if (children_.empty()) {
     spawn();
-  } else if (!starting && !submissions_.any_idle() && long_busy && may_grow()) {
+  } else if (!starting && !submissions_.any_idle() && long_busy && may_grow() &&
+             another_would_help()) {
     spawn();
   } else if (children_.size() > 1 && !starting) {
     auto last = std::prev(children_.end());
@@ -171,6 +173,10 @@ void GraphLink::Impl::grow_or_shrink(std::uint64_t now) {
       children_.erase(last);
     }
   }
+}
+
+bool GraphLink::Impl::another_would_help() const {
+  return !options_.clients || options_.clients() > 1 || submissions_.stranded();
 }
 
 void GraphLink::Impl::spawn() {

@@ -36,6 +36,9 @@ class GraphLink {
     std::vector<std::string> arguments = {"-m", "rask.graph_process"};
     std::uint32_t processes_max = 0;     //!< 0: one per core
     std::uint64_t busy_ms = 100;         //!< another child starts after this much work
+    //! Clients that are connected. One alone has its graphs opened in order, so a second child would
+    //! only cost it the processor time of the imports. Unset: always several.
+    std::function<std::size_t()> clients;
     std::uint64_t drop_grace_ms = 1000;  //!< a dropped graph may run this much longer
     std::string temporary;               //!< directory for uploaded files; empty: the system's
   };

@@ -89,6 +89,11 @@ std::pair<Submissions::Where, ChildId> Submissions::drop(SubmissionId id) {
   return {Where::nowhere, 0};
 }
 
+bool Submissions::stranded() const {
+  return std::any_of(waiting_.begin(), waiting_.end(),
+                     [this](const Queue& queue) { return !child_of(queue.client); });
+}
+
 Submissions::Held Submissions::take_waiting() {
   Held all;
   for (Queue& queue : waiting_) {

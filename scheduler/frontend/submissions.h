@@ -73,6 +73,8 @@ class Submissions {
   //! Everything that waits, in the order of each client.
   Held take_waiting();
   bool waiting() const { return !waiting_.empty(); }
+  //! Whether a client waits for any child at all, not behind its own graphs.
+  bool stranded() const;
   //! False for a child that is closed, or not there (yet).
   bool idle(ChildId child) const {
     const auto found = children_.find(child);

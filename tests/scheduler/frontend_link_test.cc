@@ -246,6 +246,26 @@ TEST_CASE("another client does not wait for an endless graph", "[frontend][pytho
   CHECK(world.hellos == 2);
 }
 
+TEST_CASE("a client alone gets no second child, until another one waits", "[frontend][python]") {
+  if (!have_python()) return;
+  GraphLink::Options options = real_graph_process();
+  options.busy_ms = 0;
+  options.clients = [] { return 1; };
+  World world(std::move(options));
+  const std::string tell = kProto + "cos\nwrite\nK\x02" "C\x06" "begun\n\x86R0";
+  for (std::uint32_t id = 1; id <= 20; ++id) world.submit(id, 1, kProto + kGraph);
+  REQUIRE(world.run_until_ended(20));
+  CHECK(world.hellos == 1);
+  world.submit(21, 1, tell + kSleep);
+  REQUIRE(world.run_until([&] {
+    return !world.log.empty() && world.log.back().find("begun") != std::string::npos;
+  }));
+  world.submit(22, 2, kProto + kGraph);
+  REQUIRE(world.run_until_ended(22));
+  CHECK(world.heard[22].committed);
+  CHECK(world.hellos == 2);
+}
+
 TEST_CASE("a large graph travels as a memfd", "[frontend][python]") {
   if (!have_python()) return;
   World world(real_graph_process());
