@@ -39,7 +39,7 @@ void GraphIntake::start() {
   GraphLink::Options options;
   options.python = python_;
   options.temporary = server_.settings.temporary_directory;
-  options.clients = [this] { return server_.peers.clients().size(); };
+  options.clients = [this] { return server_.peers.connected_clients(); };
   link_ = std::make_unique<GraphLink>(server_.loop.uv(), std::move(options), *this);
 }
 

@@ -1,6 +1,7 @@
 //! Tables of peers; see peers.h.
 #include "scheduler/shell/peers.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace scheduler {
@@ -29,6 +30,11 @@ auto* look_up(const Names& names, Map& map, std::string_view name) {
 }
 
 }  // namespace
+
+std::size_t Peers::connected_clients() const {
+  return std::count_if(clients_.begin(), clients_.end(),
+                       [](const auto& entry) { return bool(entry.second->connection); });
+}
 
 WorkerPeer& Peers::add(std::unique_ptr<WorkerPeer> worker) {
   WorkerPeer& out = *worker;

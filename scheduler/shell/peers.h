@@ -84,6 +84,8 @@ class Peers {
   //! In order of arrival.
   const std::map<WorkerId, std::unique_ptr<WorkerPeer>>& workers() const { return workers_; }
   const std::map<ClientId, std::unique_ptr<ClientPeer>>& clients() const { return clients_; }
+  //! Without those that stand for a queue, a variable and the like.
+  std::size_t connected_clients() const;
 
  private:
   std::uint32_t workers_given_ = 0;
