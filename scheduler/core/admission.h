@@ -58,7 +58,8 @@ struct TooSmall {
   WorkerId worker;
 };
 std::optional<TooSmall> too_large(const State& state, const Task& task);
-//! Tasks that no worker can ever hold err after a grace, in which a larger worker may come.
+//! Tasks that no worker can ever hold err after a grace, in which a larger worker may come. Where
+//! many wait for a worker, a tick looks at some of them and the next one goes on.
 void check_too_large(State& state);
 
 //! What a metrics page shows.

@@ -271,6 +271,7 @@ void on_restarted(State& state) {
   state.queue.clear();
   state.lanes.clear();
   state.unrunnable.clear();
+  state.offer_from.reset();
   state.replicated.clear();
   state.thefts.in_flight.clear();
   state.recalls.clear();

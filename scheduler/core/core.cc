@@ -45,6 +45,7 @@ void on_turn(State& state, const Turn& turn) {
   state.turn_wanted = false;
   std::uint32_t budget = turn.budget;
   take_up_again(state);
+  offer_unrunnable(state);
   release_leaving_clients(state, budget);
   continue_submissions(state, budget);
   for (int i = 0; i < kOldChunksPerTurn && state.tasks.free_old_chunk(); ++i) continue;
@@ -131,7 +132,8 @@ void drop_outdated_errors(State& state, std::size_t first) {
 
 void ask_for_turn(State& state) {
   if (state.turn_wanted) return;
-  bool more = !state.leaving.empty() || state.tasks.has_old_chunks() || can_take_up(state);
+  bool more = !state.leaving.empty() || state.tasks.has_old_chunks() || can_take_up(state) ||
+              state.offer_from.has_value();
   for (const auto& [id, graph] : state.submissions) more = more || has_work(graph);
   if (!more) return;
   state.turn_wanted = true;

@@ -172,12 +172,16 @@ void check_too_large(State& state) {
   const Duration settled = state.last_worker_added.value_or(Duration()) + grace;
   if (state.unrunnable.empty() || state.now.mono < settled) return;
   std::vector<std::pair<TaskId, TooSmall>> hopeless;
-  for (const auto& [ticket, entry] : state.unrunnable) {
-    if (state.now.mono < entry.since + grace) break;
-    if (const auto small = too_large(state, state.tasks[entry.task])) {
-      hopeless.emplace_back(entry.task, *small);
+  auto place = state.unrunnable.lower_bound(state.next_size_check);
+  for (std::uint32_t looks = state.config.transitions_at_once; looks > 0; --looks, ++place) {
+    if (place == state.unrunnable.end() || state.now.mono < place->second.since + grace) {
+      place = state.unrunnable.end();  // the next tick begins anew
+      break;
     }
+    const TaskId id = place->second.task;
+    if (const auto small = too_large(state, state.tasks[id])) hopeless.emplace_back(id, *small);
   }
+  state.next_size_check = place == state.unrunnable.end() ? 0 : place->first;
   for (const auto& [id, small] : hopeless) {
     const Task& task = state.tasks[id];
     if (task.state != TaskState::no_worker) continue;

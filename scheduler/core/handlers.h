@@ -17,6 +17,9 @@ void on_worker_fading(State& state, const WorkerFading& fading);
 void on_worker_lost(State& state, const WorkerLost& lost);
 void on_heartbeat(State& state, const WorkerHeartbeat& beat);
 void on_resources(State& state, const WorkerResourcesSet& set);
+//! no-worker tasks that the workers there are can take by now, most urgent first; those that one
+//! step cannot look at wait for the next turn.
+void offer_unrunnable(State& state);
 //! Tasks that waited too long for a worker err, if that is configured.
 void check_no_workers_timeout(State& state);
 

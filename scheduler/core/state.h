@@ -101,6 +101,8 @@ struct State {
   std::optional<Duration> no_workers_since;
   std::optional<Duration> last_worker_added;
   std::uint32_t next_unrunnable = 0;
+  std::uint32_t next_size_check = 0;    //!< ticket of the first task check_too_large has yet to see
+  std::optional<std::uint32_t> offer_from;  //!< from this ticket on a new worker may fit
   MemoryCounts memory_counts;
   std::uint32_t mark = 0;               //!< newest value of Task::mark
   std::optional<Duration> last_balance, last_reduction, last_timeout_check;

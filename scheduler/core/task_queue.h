@@ -30,13 +30,13 @@ class TaskQueue {
   std::size_t size() const { return size_; }
   void clear();
 
-  template <class Visit>  // in no particular order
+  template <class Visit>  // in no particular order, until `visit` says false
   void for_each(Visit visit) const {
     for (const Entry& entry : line_) {
-      if (current(entry)) visit(entry.task);
+      if (current(entry) && !visit(entry.task)) return;
     }
     for (const Entry& entry : heap_) {
-      if (current(entry)) visit(entry.task);
+      if (current(entry) && !visit(entry.task)) return;
     }
   }
 

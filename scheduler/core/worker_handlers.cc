@@ -25,27 +25,12 @@ void refresh_no_workers_since(State& state) {
   }
 }
 
-//! no-worker tasks that this worker can take, most urgent first.
-void offer_unrunnable(State& state, const Worker& worker) {
-  std::vector<TaskId> runnable;
-  for (const auto& [ticket, entry] : state.unrunnable) {
-    const auto valid = valid_workers(state, state.tasks[entry.task]);
-    if (!valid || std::binary_search(valid->begin(), valid->end(), worker.rank)) {
-      runnable.push_back(entry.task);
-    }
-  }
-  std::stable_sort(runnable.begin(), runnable.end(), [&](TaskId a, TaskId b) {
-    return state.tasks[b].priority < state.tasks[a].priority;
-  });
-  for (const TaskId id : runnable) recommend(state, id, TaskState::processing);
-  run_transitions(state);
-}
-
 void start_using(State& state, Worker& worker) {
   state.running.set(worker.rank, true);
   state.check_idle_saturated(worker);
   update_hunger(state, worker);
-  offer_unrunnable(state, worker);
+  state.offer_from = 0;
+  offer_unrunnable(state);
   fill_slots(state);
 }
 
@@ -253,6 +238,25 @@ void on_resources(State& state, const WorkerResourcesSet& set) {
   if (worker.running()) start_using(state, worker);
 }
 
+void offer_unrunnable(State& state) {
+  if (!state.offer_from) return;
+  std::vector<TaskId> runnable;
+  auto place = state.unrunnable.lower_bound(*state.offer_from);
+  std::uint32_t looks = state.config.transitions_at_once;
+  for (; place != state.unrunnable.end() && looks > 0; ++place, --looks) {
+    const TaskId id = place->second.task;
+    const auto valid = valid_workers(state, state.tasks[id]);
+    if (!valid || !valid->empty()) runnable.push_back(id);
+  }
+  state.offer_from.reset();
+  if (place != state.unrunnable.end()) state.offer_from = place->first;
+  std::stable_sort(runnable.begin(), runnable.end(), [&](TaskId a, TaskId b) {
+    return state.tasks[b].priority < state.tasks[a].priority;
+  });
+  for (const TaskId id : runnable) recommend(state, id, TaskState::processing);
+  run_transitions(state);
+}
+
 void check_no_workers_timeout(State& state) {
   if (state.config.no_workers_timeout <= 0) return;
   refresh_no_workers_since(state);
@@ -274,14 +278,16 @@ void check_no_workers_timeout(State& state) {
                       unfit ? OwnError::Kind::no_valid_worker : OwnError::Kind::no_worker);
   }
   if (state.no_workers_since && state.now.mono > *state.no_workers_since + limit) {
-    std::vector<TaskId> queued;
-    state.queue.for_each([&](TaskId id) { queued.push_back(id); });
-    for (const auto& [number, lane] : state.lanes.all()) {
-      for (const Lane::Entry& entry : lane.tasks) queued.push_back(entry.task);
-    }
-    for (const TaskId id : queued) {
-      if (late.size() == state.config.transitions_at_once) break;
+    const auto add = [&](TaskId id) {
+      if (late.size() >= state.config.transitions_at_once) return false;
       late.emplace_back(id, OwnError::Kind::no_worker);
+      return true;
+    };
+    state.queue.for_each(add);
+    for (const auto& [number, lane] : state.lanes.all()) {
+      for (const Lane::Entry& entry : lane.tasks) {
+        if (!add(entry.task)) break;
+      }
     }
   }
   for (const auto& [id, kind] : late) {

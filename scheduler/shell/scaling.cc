@@ -72,16 +72,23 @@ std::int64_t adaptive_target(const Core& core, double target_duration) {
   double queued_occupancy = 0;
   std::size_t seen = 0;
   const auto count = [&](TaskId id) {
-    if (seen++ < 100) queued_occupancy += state.estimate(*core.task(id).group->prefix);
+    if (seen == 100) return false;
+    ++seen;
+    queued_occupancy += state.estimate(*core.task(id).group->prefix);
+    return true;
   };
   state.queue.for_each(count);
   for (const WorkerId id : core.workers()) {
     for (const TaskId held : core.worker(id).held) count(held);
   }
   for (const auto& [number, lane] : state.lanes.all()) {
-    for (const Lane::Entry& entry : lane.tasks) count(entry.task);
+    for (const Lane::Entry& entry : lane.tasks) {
+      if (!count(entry.task)) break;
+    }
   }
-  for (const auto& [ticket, waiting] : state.unrunnable) count(waiting.task);
+  for (const auto& [ticket, waiting] : state.unrunnable) {
+    if (!count(waiting.task)) break;
+  }
   auto tasks_ready = static_cast<std::int64_t>(state.queued() + state.unrunnable.size());
   if (tasks_ready > 100) queued_occupancy *= static_cast<double>(tasks_ready) / 100;
   auto cpu = static_cast<std::int64_t>(

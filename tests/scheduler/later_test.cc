@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/scheduler/world.h"
+#include "tests/scheduler/admission_bed.h"
 
 using namespace scheduler;
 
@@ -263,4 +263,52 @@ TEST_CASE("a graph whose input is lost is cancelled a slice at a time", "[schedu
   add();
   CHECK(told == many);
   CHECK(w.inner().tasks.size() == 0);
+}
+
+TEST_CASE("C4: a new worker is offered what waits for it a few tasks at a time",
+          "[scheduler][later]") {
+  World w(bounded_steps());
+  w.worker({.host = "10.0.0.2"});
+  Annotations late;
+  late.workers = {protocol::string_key("late")};
+  std::vector<Node> nodes;
+  for (int i = 0; i < kMany; ++i) nodes.push_back({name("part", i), {}, late});
+  w.graph(nodes);
+  REQUIRE(count(w, TaskState::no_worker) == kMany);
+  w.forget_sent();
+  const WorkerId worker = w.worker({.threads = 4, .name = "late"});
+  CHECK(w.processing_on("part-0") == worker);
+  CHECK(most_in_a_step<SendCompute>(w) == static_cast<int>(kAtOnce));
+  CHECK(count(w, TaskState::processing) == kMany);
+}
+
+TEST_CASE("C4: loads too large for every worker err a few in each tick", "[scheduler][later]") {
+  World w(bounded_steps());
+  w.worker(roomy());
+  std::vector<Node> nodes;
+  for (int i = 0; i < kMany; ++i) nodes.push_back(load(name("part", i), i % 2 == 0 ? 2000 : 3000));
+  w.graph(nodes);
+  w.tick(11);
+  CHECK(count(w, TaskState::erred) == static_cast<int>(kAtOnce));
+  for (int i = 0; i < kMany / static_cast<int>(kAtOnce); ++i) {
+    w.tick(0.1);
+    w.turns();
+  }
+  CHECK(count(w, TaskState::erred) == kMany);
+}
+
+TEST_CASE("a load too large is found among many tasks that wait for a worker",
+          "[scheduler][later]") {
+  World w(bounded_steps());
+  w.worker(roomy());
+  Annotations nowhere;
+  nowhere.workers = {protocol::string_key("nowhere")};
+  std::vector<Node> nodes;
+  for (int i = 0; i < kMany; ++i) nodes.push_back({name("part", i), {}, nowhere});
+  nodes.push_back(load("huge", 2000));
+  w.graph(nodes);
+  w.tick(11);
+  for (int i = 0; i < kMany / static_cast<int>(kAtOnce) + 1; ++i) w.tick(0.1);
+  CHECK(w.state("huge") == TaskState::erred);
+  CHECK(count(w, TaskState::no_worker) == kMany);
 }
