@@ -54,7 +54,8 @@ def run_row(row: rows.Row, backend: cluster.Backend, repeats: int, timeout: floa
         except (RuntimeError, subprocess.TimeoutExpired) as error:
             entry["error"] = f"{error}\n{running.log_text()}"
         if (turns := running.longest_turn()) is not None:
-            entry["longest_turn_ms"], entry["longest_turn_cpu_ms"], entry["turns_over_50_ms"] = turns
+            entry.update(zip(("longest_turn_ms", "longest_turn_for", "longest_turn_cpu_ms", "turns_over_50_ms"),
+                             turns))
         if running.registered:
             entry["register_s"] = float(running.registered)
     return entry

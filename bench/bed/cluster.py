@@ -129,15 +129,18 @@ class Cluster:
             process.stop()
         self.processes.close()
 
-    def longest_turn(self) -> tuple[float, float, int] | None:
-        """Ends a rask scheduler, which says how many ms the longest turn of its loop took, the most processor
-        time of any turn, and how many turns took more than 50 ms."""
+    def longest_turn(self) -> tuple[float, str, float, int] | None:
+        """Ends a rask scheduler, which says how many ms the longest turn of its loop took and what for, the most
+        processor time of any turn, and how many turns took more than 50 ms."""
         if self.backend.scheduler != "rask":
             return None
         self.processes.scheduler.stop()
-        said = re.search(r"Longest turn of the loop: (\S+) ms, .* most work in a turn: (\S+) ms; (\d+) of",
-                         self.processes.scheduler.log_text())
-        return (float(said.group(1)), float(said.group(2)), int(said.group(3))) if said else None
+        said = re.search(r"Longest turn of the loop: (\S+) ms, .*?at work, (.*); "
+                         r"most work in a turn: (\S+) ms; (\d+) of", self.processes.scheduler.log_text())
+        if not said:
+            return None
+        longest, piece, cpu, over = said.groups()
+        return float(longest), piece, float(cpu), int(over)
 
     def log_text(self) -> str:
         """The last lines that each process printed, for when something went wrong."""

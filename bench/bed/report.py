@@ -79,7 +79,7 @@ def brief(entry: dict) -> str:
     parts = [f"wall {micros(statistics.median(walls(entry)))}"]
     parts += [f"{role} {number(cpu(entry, role))}" for role in ROLES if cpu(entry, role)]
     if "longest_turn_ms" in entry:
-        parts.append(f"longest turn {number(entry['longest_turn_ms'])} ms, "
+        parts.append(f"longest turn {number(entry['longest_turn_ms'])} ms ({entry['longest_turn_for']}), "
                      f"most work in one {number(entry['longest_turn_cpu_ms'])} ms")
     return ", ".join(parts)
 

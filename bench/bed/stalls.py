@@ -93,6 +93,14 @@ def restart(client: Client, n: int, _cluster: Cluster) -> None:
     del futures
 
 
+@case("a long wait for a worker that never comes", Shape(1))
+def no_fit(client: Client, n: int, _cluster: Cluster) -> None:
+    futures = client.map(tasks.inc, range(n), pure=False, workers=["tcp://127.0.0.1:1"])
+    taken_in(client)
+    time.sleep(15)  # longer than rask.memory.too-large-grace
+    client.cancel(futures)
+
+
 @case("error of one input", Shape(1))
 def error_of_input(client: Client, n: int, _cluster: Cluster) -> None:
     root = client.submit(fails_later, n * 4e-5 + 5)
@@ -132,9 +140,9 @@ def run(name: str, n: int) -> str:
         with Client(cluster.address, timeout=60) as client, Ping(cluster.address, 0.005) as ping:
             function(client, n, cluster)
             memory = most_memory(cluster.roles.scheduler)
-        longest, cpu, over = cluster.longest_turn()
-    return (f"{name}, {n} tasks: longest turn {longest} ms, most work in one {cpu} ms, {over} above 50 ms; "
-            f"ping {ping.result}; {memory:.0f} MB")
+        longest, piece, cpu, over = cluster.longest_turn()
+    return (f"{name}, {n} tasks: longest turn {longest} ms ({piece}), most work in one {cpu} ms, "
+            f"{over} above 50 ms; ping {ping.result}; {memory:.0f} MB")
 
 
 def main() -> None:

@@ -167,8 +167,9 @@ void Loop::end_turn() {
 void Loop::measure() {
   if (work_start_ns_ == 0) return;
   const TurnLength length{turn_elapsed(),
-                          on_long_turn_ ? thread_cpu() - work_start_cpu_ : Duration{}};
+                          on_long_turn_ ? thread_cpu() - work_start_cpu_ : Duration{}, most_};
   work_start_ns_ = 0;
+  most_.wall = Duration{};
   ++stats_.turns;
   if (length.wall > stats_.longest.wall) stats_.longest = length;
   if (length.cpu > stats_.longest_cpu) stats_.longest_cpu = length.cpu;
@@ -176,6 +177,12 @@ void Loop::measure() {
     ++stats_.over_50_ms;
     if (on_long_turn_) on_long_turn_(length);
   }
+}
+
+Loop::Piece Loop::piece(std::string_view name, Duration wall) {
+  Piece piece{{}, wall};
+  name.copy(piece.name.data(), piece.name.size());
+  return piece;
 }
 
 Duration Loop::thread_cpu() {

@@ -8,11 +8,14 @@
 
 #include <uv.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "protocol/base/time.h"
@@ -70,10 +73,17 @@ class Loop {
   //! The moment now. Monotonic time is read anew at each call.
   Now now() const;
 
+  //! A piece of a turn's work.
+  struct Piece {
+    std::array<char, 32> name{};  //!< its beginning; the rest are zeros
+    Duration wall;
+    std::string_view text() const { return {name.data(), ::strnlen(name.data(), name.size())}; }
+  };
   //! How long a turn took, and how much of that the thread was given a processor.
   struct TurnLength {
     Duration wall;
     Duration cpu;
+    Piece most;  //!< the longest piece of its work that was named
   };
   struct TurnStats {
     std::uint64_t turns = 0;
@@ -93,6 +103,11 @@ class Loop {
     work_start_ns_ = uv_hrtime();
     if (on_long_turn_) work_start_cpu_ = thread_cpu();
   }
+  //! Names what has been done since `began`, so that a long turn can say what made it long.
+  void name_work(std::string_view name, Duration began) {
+    const Duration took{static_cast<std::int64_t>(uv_hrtime()) - began.ns};
+    if (took > most_.wall) most_ = piece(name, took);
+  }
   //! Called with the length of each turn that took longer than 50 ms. Who wants to know pays for a
   //! look at the thread's processor time in each turn.
   void on_long_turn(std::function<void(TurnLength)> hook) { on_long_turn_ = std::move(hook); }
@@ -108,6 +123,7 @@ class Loop {
   void run_posted();
   void measure();
   static Duration thread_cpu();
+  static Piece piece(std::string_view name, Duration wall);
 
   uv_loop_t loop_;
   uv_prepare_t prepare_;
@@ -123,6 +139,7 @@ class Loop {
   std::function<void(TurnLength)> on_long_turn_;
   std::uint64_t work_start_ns_ = 0;  //!< 0: nothing has happened in this turn yet
   Duration work_start_cpu_;
+  Piece most_;  //!< of this turn
   std::size_t pool_work_ = 0;
   bool stopped_ = false;
   int nap_fd_;                        //!< an eventfd: sleep no longer than kNapMs from now on

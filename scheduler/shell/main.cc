@@ -129,11 +129,11 @@ int serve(const Options& options, const protocol::Address& where, scheduler::Set
     loop.run();
     const auto& turns = loop.turn_stats();
     const auto ms = [](protocol::Duration length) { return length.as_seconds() * 1e3; };
-    log.info(
-        fmt::format("Longest turn of the loop: {:.1f} ms, {:.1f} of them at work; most work in "
-                    "a turn: {:.1f} ms; {} of {} took more than 50 ms",
-                    ms(turns.longest.wall), ms(turns.longest.cpu), ms(turns.longest_cpu),
-                    turns.over_50_ms, turns.turns));
+    log.info(fmt::format(
+        "Longest turn of the loop: {:.1f} ms, {:.1f} of them at work, {:.1f} for {}; "
+        "most work in a turn: {:.1f} ms; {} of {} took more than 50 ms",
+        ms(turns.longest.wall), ms(turns.longest.cpu), ms(turns.longest.most.wall),
+        turns.longest.most.text(), ms(turns.longest_cpu), turns.over_50_ms, turns.turns));
   }
   log.info("Stopped scheduler at '" + address + "'");
   log.info("End scheduler");

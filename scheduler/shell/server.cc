@@ -124,8 +124,10 @@ void Server::step(const Event& event, std::string_view stimulus) {
   CHECK_ALWAYS(!stepping_);
   stepping_ = true;
   actions_.clear();
-  core.step(event, stimulus, loop.now(), actions_);
+  const Now began = loop.now();
+  core.step(event, stimulus, began, actions_);
   const bool more = action_writer_.write(actions_, stimulus);
+  loop.name_work(stimulus, began.mono);
   stepping_ = false;
   if (action_writer_.tick_wanted() && !soon_.active()) {
     soon_.start(kSoonMs, 0, [this] { tick(); });
@@ -177,7 +179,9 @@ void Server::start_timers() {
   every(10'000, &Server::clean_topics);
   timers_.push_back(std::make_unique<protocol::Timer>(loop));
   timers_.back()->start(100, 100, [this, memory = std::make_shared<MemoryReturn>()] {
+    const protocol::Duration began = loop.now().mono;
     memory->look(core.state().tasks.size());
+    loop.name_work("giving memory back", began);
   });
   // Each new record is worth a line, if it is one by far.
   loop.on_long_turn([this, record = protocol::Duration::ms(50)](auto length) mutable {
@@ -185,8 +189,10 @@ void Server::start_timers() {
     record = length.wall;
     log.write(Log::Level::info, Log::kCore,
               fmt::format(
-                  "Event loop was unresponsive in Scheduler for {:.2f}s, {:.2f}s of them at work.",
-                  length.wall.as_seconds(), length.cpu.as_seconds()));
+                  "Event loop was unresponsive in Scheduler for {:.2f}s, {:.2f}s of them at work, "
+                  "{:.2f}s for {}.",
+                  length.wall.as_seconds(), length.cpu.as_seconds(), length.most.wall.as_seconds(),
+                  length.most.text()));
   });
 }
 
