@@ -30,7 +30,11 @@ FrameReader::~FrameReader() {
 }
 
 FrameReader::Space FrameReader::prepare() {
-  if (large_.data != nullptr && large_.filled < large_.length) {
+  if (large_.open && large_.filled < large_.length) {
+    if (large_.place == Place::shared) {
+      if (!bounce_) bounce_ = std::make_unique_for_overwrite<char[]>(kBounceBytes);
+      return {bounce_.get(), std::min(kBounceBytes, large_.length - large_.filled)};
+    }
     if (large_.filled == large_.capacity &&
         !resize_large(std::min(large_.length, large_.capacity * 2))) {
       return {nullptr, 0};
@@ -43,11 +47,18 @@ FrameReader::Space FrameReader::prepare() {
 }
 
 void FrameReader::commit(std::size_t count) {
-  if (large_.data != nullptr && large_.filled < large_.length) {
-    large_.filled += count;
-  } else {
+  if (!large_.open || large_.filled == large_.length) {
     write_ += count;
+    return;
   }
+  large_.filled += count;
+  if (large_.place == Place::shared) share({bounce_.get(), count});
+}
+
+//! The next bytes of a large frame that is to be shared; the last ones make it whole.
+void FrameReader::share(ByteView bytes) {
+  large_.failed =
+      large_.failed || !shared_.append(bytes) || (large_.filled == large_.length && !shared_.map());
 }
 
 //! What has been handed out keeps the old block; only the unread rest moves.
@@ -149,9 +160,8 @@ Status FrameReader::take_length(std::uint64_t word) {
 Result<bool> FrameReader::read_body() {
   while (frames_.size() < count_) {
     const std::uint64_t length = lengths_[frames_.size()];
-    if (length > kBlockFrameMax && large_.data == nullptr && !open_large(length)) {
-      return fail(Fault::io, "out of memory for a frame");
-    }
+    const bool room = length <= kBlockFrameMax || large_.open || open_large(length);
+    if (!room || large_.failed) return fail(Fault::io, "out of memory for a frame");
     if (!read_frame(length)) return false;
     held_ += length;
   }
@@ -160,7 +170,7 @@ Result<bool> FrameReader::read_body() {
 
 //! Adds the next frame if all of it is there.
 bool FrameReader::read_frame(std::uint64_t length) {
-  if (large_.data != nullptr) {
+  if (large_.open) {
     if (large_.filled < large_.length) return false;
     frames_.push_back(take_large());
     return true;
@@ -181,30 +191,29 @@ bool FrameReader::open_large(std::size_t length) {
   large_.place = share_large_ && length >= kSharedFrameMin ? Place::shared
                  : length >= kPagedFrameMin                ? Place::pages
                                                            : Place::heap;
+  const ByteView begun(block_.get() + read_, here);
+  read_ += here;
+  large_.open = true;
+  large_.length = length;
+  large_.filled = here;
+  if (large_.place == Place::shared) {
+    share(begun);
+    return true;
+  }
   // In memory that is mapped only what has been read takes room, one page at a time.
   const std::size_t first =
       large_.place == Place::pages ? kPagedFrameMin : std::min(length, limits_.read_growth_max);
-  const std::size_t capacity = std::max(first, here);
-  if (!resize_large(capacity)) return false;
-  std::memcpy(large_.data, block_.get() + read_, here);
-  read_ += here;
-  large_.length = length;
-  large_.filled = here;
+  if (!resize_large(std::max(first, here))) return false;
+  std::memcpy(large_.data, begun.data(), here);
   return true;
 }
 
 bool FrameReader::resize_large(std::size_t capacity) {
   char* data = nullptr;
-  switch (large_.place) {
-    case Place::heap:
-      data = static_cast<char*>(std::realloc(large_.data, capacity));
-      break;
-    case Place::pages:
-      if (pages_.grow(capacity)) data = pages_.data();
-      break;
-    case Place::shared:
-      if (shared_.resize(capacity)) data = shared_.data();
-      break;
+  if (large_.place == Place::heap) {
+    data = static_cast<char*>(std::realloc(large_.data, capacity));
+  } else if (pages_.grow(capacity)) {
+    data = pages_.data();
   }
   if (data == nullptr) return false;
   large_.data = data;
@@ -215,7 +224,10 @@ bool FrameReader::resize_large(std::size_t capacity) {
 Slice FrameReader::take_large() {
   const Large done = std::exchange(large_, Large{});
   if (done.place == Place::pages) return pages_.finish(done.length);
-  if (done.place == Place::shared) return shared_.finish();
+  if (done.place == Place::shared) {
+    bounce_.reset();
+    return shared_.finish();
+  }
   std::shared_ptr<const void> owner(done.data, std::free);
   return Slice(std::move(owner), ByteView(done.data, done.length));
 }

@@ -47,6 +47,7 @@ class FrameReader {
   static constexpr std::size_t kBlockBytes = 64 * 1024;
   static constexpr std::size_t kBlockFrameMax = 32 * 1024;
   static constexpr std::size_t kSharedFrameMin = 1024 * 1024;
+  static constexpr std::size_t kBounceBytes = 256 * 1024;
   static constexpr std::size_t kPagedFrameMin = 4 * 1024 * 1024;  //!< as NumPy
 
   explicit FrameReader(Profile profile = Profile::handshake, const Limits& limits = kLimits);
@@ -84,7 +85,9 @@ class FrameReader {
     std::size_t length = 0;
     std::size_t capacity = 0;
     std::size_t filled = 0;
-    Place place = Place::heap;  //!< else data lies in `pages_` or `shared_`
+    Place place = Place::heap;  //!< else the bytes lie in `pages_` or `shared_`
+    bool open = false;          //!< there is one, maybe whole but not taken yet
+    bool failed = false;
   };
 
   std::size_t available() const { return write_ - read_; }
@@ -99,6 +102,7 @@ class FrameReader {
   bool read_frame(std::uint64_t length);
   bool open_large(std::size_t length);
   bool resize_large(std::size_t capacity);
+  void share(ByteView bytes);
   Slice take_large();
   void roll_block();
 
@@ -118,6 +122,7 @@ class FrameReader {
   Large large_;
   PageBuffer pages_;
   SharedBuffer shared_;
+  std::unique_ptr<char[]> bounce_;  //!< what goes into `shared_` next
   bool share_large_ = false;
   std::size_t held_ = 0;
   Error error_{Fault::closed, ""};

@@ -5,10 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <cerrno>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace protocol {
@@ -31,6 +33,21 @@ Regions& regions() {
   return all;
 }
 
+constexpr std::size_t kQuickToFree = 16u << 20;
+
+void give_back(void* data, std::size_t size, int fd) {
+  const auto work = [data, size, fd] {
+    ::munmap(data, size);
+    ::close(fd);
+  };
+  if (size < kQuickToFree) return work();
+  try {
+    std::thread(work).detach();
+  } catch (const std::system_error&) {
+    work();  // no thread to be had
+  }
+}
+
 }  // namespace
 
 SharedBuffer::~SharedBuffer() {
@@ -44,16 +61,34 @@ void SharedBuffer::swap(SharedBuffer& other) noexcept {
   std::swap(size_, other.size_);
 }
 
-bool SharedBuffer::resize(std::size_t size) {
+bool SharedBuffer::open() {
   if (fd_ < 0) fd_ = ::memfd_create("rask-frame", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(size)) != 0) return false;
-  void* data = data_ == nullptr
-                   ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0)
-                   : ::mremap(data_, size_, size, MREMAP_MAYMOVE);
+  return fd_ >= 0;
+}
+
+bool SharedBuffer::append(ByteView bytes) {
+  if (!open()) return false;
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(size_));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    size_ += static_cast<std::size_t>(written);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+bool SharedBuffer::map() {
+  void* data = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
   if (data == MAP_FAILED) return false;
   data_ = static_cast<char*>(data);
-  size_ = size;
   return true;
+}
+
+bool SharedBuffer::make(std::size_t size) {
+  if (!open() || ::ftruncate(fd_, static_cast<off_t>(size)) != 0) return false;
+  size_ = size;
+  return map();
 }
 
 Slice SharedBuffer::finish() {
@@ -68,8 +103,7 @@ Slice SharedBuffer::finish() {
       const std::lock_guard lock(regions().mutex);
       regions().by_address.erase(static_cast<const char*>(data));
     }
-    ::munmap(const_cast<void*>(data), size);
-    ::close(fd);
+    give_back(const_cast<void*>(data), size, fd);
   });
   fd_ = -1;
   data_ = nullptr;
@@ -88,8 +122,7 @@ std::optional<int> shared_descriptor(const Slice& slice) {
 
 std::optional<Slice> shared_copy_of(ByteView bytes) {
   SharedBuffer buffer;
-  if (!buffer.resize(bytes.size())) return std::nullopt;
-  std::memcpy(buffer.data(), bytes.data(), bytes.size());
+  if (!buffer.append(bytes) || !buffer.map()) return std::nullopt;
   return buffer.finish();
 }
 

@@ -171,7 +171,7 @@ void TakenGraph::detach(bool share) {
   std::size_t size = at;
   for (const KeyView key : graph.keys) size += key.bytes.size();
   protocol::SharedBuffer shared;
-  share = share && shared.resize(size);
+  share = share && shared.make(size);
   bytes.resize(share ? at : size);
   char* const to = share ? shared.data() : bytes.data();
   if (share) std::memcpy(to, bytes.data(), at);

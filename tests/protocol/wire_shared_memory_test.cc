@@ -1,10 +1,14 @@
 //! Frames that another process can map.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "protocol/wire/frames.h"
 #include "protocol/wire/shared_memory.h"
@@ -71,4 +75,37 @@ TEST_CASE("a shared buffer is forgotten with its last share", "[wire][shared]") 
   slice.reset();
   CHECK(part.view() == "234");
   CHECK(shared_descriptor(same_place).has_value());
+}
+
+TEST_CASE("a buffer of many MB goes back to the system, too", "[wire][shared]") {
+  auto slice = shared_copy_of(std::string(40'000'000, 'L'));
+  REQUIRE(slice.has_value());
+  const int descriptor = *shared_descriptor(*slice);
+  slice.reset();  // a thread of its own does it
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (::fcntl(descriptor, F_GETFD) >= 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  CHECK(::fcntl(descriptor, F_GETFD) < 0);
+}
+
+TEST_CASE("a frame that arrives in pieces of any size is the same in shared memory",
+          "[wire][shared]") {
+  std::string large(1'500'000, '\0');
+  for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 131 >> 7);
+  const std::string bytes = stream_of({Slice::copy_of("head"), Slice::copy_of(large)});
+  FrameReader reader(FrameReader::Profile::established);
+  reader.share_large_frames();
+  Frames frames;
+  for (std::size_t at = 0, piece = 1; at < bytes.size(); piece = piece * 7 % 100'003) {
+    const FrameReader::Space space = reader.prepare();
+    const std::size_t count = std::min({space.size, piece, bytes.size() - at});
+    std::memcpy(space.data, bytes.data() + at, count);
+    reader.commit(count);
+    at += count;
+    const auto whole = reader.next(frames);
+    REQUIRE(whole.ok());
+    REQUIRE(*whole == (at == bytes.size()));
+  }
+  CHECK(frames.at(1).view() == large);
 }
