@@ -1,15 +1,17 @@
 //! The last transitions of all tasks, to explain what happened to a key.
 //!
 //! A ring of fixed length: old entries make room for new ones. A stimulus and its time are stored
-//! once per step.
+//! once per step, those of many steps together: a cluster at work has a step for each result.
 //!
 //! Answers to: distributed/scheduler.py, SchedulerState.transition_log and story().
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "scheduler/core/key_ref.h"
@@ -44,21 +46,28 @@ class Story {
   std::uint64_t transitions() const { return total_; }  //!< ever
 
  private:
-  struct Stimulus {
-    std::string text;
-    double wall = 0;  //!< of its step
+  //! Stimuli of kStimuli steps, one after the other.
+  static constexpr std::size_t kStimuli = 512;
+  struct Stimuli {
+    std::string texts;
+    std::array<std::uint32_t, kStimuli> ends;  //!< of each one's part of `texts`
+    std::array<double, kStimuli> walls;        //!< of its step
   };
   struct Entry {
     KeyRef key;
-    std::uint32_t stimulus = 0;
+    std::uint32_t stimulus = 0;  //!< its number, or what is left of it in 32 bits
     TaskState from{};
     TaskState to{};
   };
 
+  void store_stimulus(double wall);
+  std::pair<std::string_view, double> stimulus(std::uint32_t number) const;
+
   std::uint32_t length_;
   // Deques: they grow without a copy and without a hole of the size they had before.
   std::deque<Entry> entries_;
-  std::deque<Stimulus> stimuli_;       //!< a ring of the same length
+  std::deque<Stimuli> stimuli_;        //!< at least as many as there can be entries
+  std::uint64_t stimuli_first_ = 0;    //!< number of the first that is kept
   std::uint64_t total_ = 0;
   std::uint64_t stimuli_total_ = 0;
   std::string_view stimulus_;

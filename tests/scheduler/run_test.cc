@@ -3,7 +3,8 @@
 
 using namespace scheduler;
 
-TEST_CASE("a task runs, its client is told, and it is forgotten when released", "[scheduler][run]") {
+TEST_CASE("a task runs, its client is told, and it is forgotten when released",
+          "[scheduler][run]") {
   World w;
   const WorkerId alice = w.worker();
   const TaskId x = w.submit("x");
@@ -20,7 +21,8 @@ TEST_CASE("a task runs, its client is told, and it is forgotten when released", 
   CHECK(w.nothing_else_sent());
 }
 
-TEST_CASE("a chain runs in order and inputs are freed as soon as they are used", "[scheduler][run]") {
+TEST_CASE("a chain runs in order and inputs are freed as soon as they are used",
+          "[scheduler][run]") {
   World w;
   const WorkerId alice = w.worker();
   w.graph({{"a"}, {"b", {"a"}}, {"c", {"b"}}});
@@ -140,4 +142,31 @@ TEST_CASE("the story of a key names its transitions and their cause", "[schedule
   CHECK(lines[3].stimulus == "test");
   w.release({"x"});
   CHECK(w.inner().story.about({key.view()}, {}).size() == 5);
+}
+
+TEST_CASE("the story keeps the newest transitions, each with its own cause", "[scheduler][story]") {
+  constexpr std::uint32_t kKept = 700;
+  constexpr int kSteps = 5000;
+  Story story(kKept);
+  const Key key = protocol::string_key("x");
+  const KeyRef ref(key.view());
+  std::vector<int> causes;
+  for (int i = 0; i < kSteps; ++i) {
+    const std::string stimulus = "step-" + std::to_string(i);
+    story.begin(stimulus);
+    for (int n = 0; n < 1 + i % 2; ++n) {
+      story.add(ref, TaskState::waiting, TaskState::processing, i);
+      causes.push_back(i);
+    }
+  }
+  const auto lines = story.about({key.view()}, {});
+  REQUIRE(lines.size() == kKept);
+  for (std::size_t i = 0; i < kKept; ++i) {
+    const int cause = causes[causes.size() - kKept + i];
+    CHECK(lines[i].stimulus == "step-" + std::to_string(cause));
+    CHECK(lines[i].wall == cause);
+  }
+  CHECK(story.about({}, {"step-4999"}).size() == 2);
+  CHECK(story.about({}, {"step-4998"}).size() == 1);
+  CHECK(story.about({}, {"step-1"}).empty());
 }
