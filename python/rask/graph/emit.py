@@ -18,7 +18,7 @@ import msgpack
 
 from rask.graph.link import MEMFD_MIN, Link, Region, address_of
 
-SLICE_RECORDS = 4096
+SLICE_RECORDS = 2048
 SLICE_BYTES = 3 << 18  # below MEMFD_MIN, so that an ordinary slice goes through the socket
 _BLOBS_MAX = 1024
 NONE = 0xFFFFFFFF
