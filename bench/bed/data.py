@@ -72,7 +72,13 @@ class Transfer(Program):
 
 
 class LargeArgument(Program):
-    """`submit(f, array)` with an array of `nbytes`: what the scheduler's side holds at its peak."""
+    """`submit(f, array)` with an array of `nbytes`: what the scheduler's side holds at its peak.
+
+    Memory is watched in the first run, which is not timed: to count the pages of 500 MB every 10 ms
+    takes a processor, and holds up whoever adds some.
+    """
+
+    held_over_payload: float | None = None
 
     def before(self):
         import numpy
@@ -80,12 +86,18 @@ class LargeArgument(Program):
         self.array = numpy.ones(self.params["nbytes"], dtype="u1")
 
     def timed(self):
-        roles = meter.Roles(**self.job["roles"])
-        watched = [roles.scheduler, *meter.children(roles.scheduler)]
-        with meter.Watch(watched) as watch:
-            self.held = self.client.submit(tasks.first_byte, self.array, pure=False)
-            wait(self.held)
-        return {"held_over_payload": watch.growth / self.params["nbytes"]}
+        if self.held_over_payload is None:
+            roles = meter.Roles(**self.job["roles"])
+            with meter.Watch([roles.scheduler, *meter.children(roles.scheduler)]) as watch:
+                self.submit()
+            self.held_over_payload = watch.growth / self.params["nbytes"]
+        else:
+            self.submit()
+        return {"held_over_payload": self.held_over_payload}
+
+    def submit(self):
+        self.held = self.client.submit(tasks.first_byte, self.array, pure=False)
+        wait(self.held)
 
     def check(self):
         assert self.held.result() == 1

@@ -29,6 +29,7 @@ SHAPES = {
     "map-100k": (programs.Map, {"n": 100_000}),
     "tree": (graphs.Tree, {"exponent": 15}),
     "merge-10k": (graphs.Merge, {"n": 10_000}),
+    "merge-25k": (graphs.Merge, {"n": 25_000}),
     "stencil": (graphs.Stencil, {"width": 500, "steps": 20}),
 }
 
@@ -116,9 +117,11 @@ def profile(sent: bytes) -> None:
     import cProfile
     import pstats
 
+    from rask.graph import walk
     from rask.graph.link import Link
     from rask.graph.submission import run
 
+    walk.install()  # as a graph process does when it starts
     ours, theirs = socket.socketpair()
     threading.Thread(target=ours.sendall, args=(sent,), daemon=True).start()
     drain = threading.Thread(target=lambda: read_until(Link(ours), "commit"))
