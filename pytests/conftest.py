@@ -54,6 +54,7 @@ ROLES = {
     "rask": (SCHEDULER, WORKER, ()),
     "stock workers": (SCHEDULER, "stock", ()),
     "nannies": (SCHEDULER, "stock", ("--nanny",)),
+    "own nannies": (SCHEDULER, WORKER, ("--nanny",)),
     "stock nannies": ("stock", "stock", ("--nanny",)),
 }
 
@@ -139,10 +140,10 @@ def same_on_stock_workers(stock_cluster: ProcessCluster, pool: Pool,
     return _comparison(request, stock_cluster, _noted(request, pool.get(role)))
 
 
-@pytest.fixture
+@pytest.fixture(params=["nannies"] if WORKER == "stock" else ["nannies", "own nannies"])
 def same_under_nannies(pool: Pool, request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """As `same`, with stock workers that have nannies under the scheduler of the pairing."""
-    both = [_noted(request, pool.get(role)) for role in ("stock nannies", "nannies")]
+    """As `same`, with workers that have nannies, stock ones and ours, under the scheduler of the pairing."""
+    both = [_noted(request, pool.get(role)) for role in ("stock nannies", request.param)]
     return _comparison(request, *both)
 
 

@@ -7,10 +7,13 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import ENV, WORKER
-from programs import free_port, inc, until, workers_of
+from programs import Gate, free_port, inc, until, workers_of
+
+from rask.worker import Worker
 
 pytestmark = pytest.mark.skipif(WORKER != "rask", reason="of rask workers")
 
@@ -179,3 +182,30 @@ def test_a_worker_without_a_scheduler_gives_up_when_told():
 def test_encryption_is_refused_clearly():
     found = run_worker("tls://127.0.0.1:1", "--no-nanny")
     assert found.returncode != 0 and "cannot encrypt yet" in found.stderr
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1", "tcp://127.0.0.1:port", "ucx://127.0.0.1:1"])
+def test_an_address_that_cannot_be_one_ends_the_worker_at_once(address):
+    found = run_worker(address, "--no-nanny", "--death-timeout", "100s")
+    assert found.returncode != 0 and "Timed out" not in found.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_tears_plugins_and_preloads_down(fresh, tmp_path, number):
+    (tmp_path / "marking.py").write_text(
+        f"def dask_teardown(worker):\n    open({str(tmp_path / 'down')!r}, 'w').close()\n")
+    cluster = fresh(n_workers=0)
+    with cluster.connected() as client:
+        worker = cluster.add_worker(options=("--preload", str(tmp_path / "marking.py")))
+        gate = Gate(tmp_path)
+        client.submit(gate, pure=False)  # runs on and on; nobody waits for it
+        gate.wait_started()
+        worker.signal(number)
+        until(lambda: not worker.alive(), "the end")
+        assert worker.popen.returncode == 0 and (tmp_path / "down").exists()
+
+
+@pytest.mark.parametrize("option", [{"data": {}}, {"executor": ThreadPoolExecutor(1)}], ids=lambda o: next(iter(o)))
+def test_what_a_rask_worker_keeps_to_itself_is_refused(option):
+    with pytest.raises(NotImplementedError, match="rask workers"):
+        Worker("tcp://127.0.0.1:1", **option)

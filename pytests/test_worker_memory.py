@@ -57,6 +57,8 @@ def test_values_beyond_the_target_go_to_disk_and_come_back_right(fresh):
         assert files(cluster)
         metrics = next(iter(workers_of(client).values()))["metrics"]
         assert metrics["managed_bytes"] > metrics["spilled_bytes"]["memory"] > 80 * MB
+        (total,) = client.run(lambda dask_worker: dask_worker.data.spilled_total).values()
+        assert total.memory > 80 * MB and total.disk > 80 * MB
         assert all(client.gather(client.map(check, range(12), arrays)))
         assert all(check(i, array) for i, array in enumerate(client.gather(arrays)))
         assert client.gather(lists) == [listing(i) for i in range(4)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping
 
 from distributed.sizeof import safe_sizeof as sizeof
+from distributed.spill import SpilledSize
 
 from rask.worker.execute import revive
 from rask.worker.packing import describe_type
@@ -42,3 +43,9 @@ class NativeData(MutableMapping):
 
     def __len__(self) -> int:
         return len(self.runtime.keys()) if self.runtime is not None else 0
+
+    @property
+    def spilled_total(self) -> SpilledSize:
+        """As of a stock SpillBuffer, for metrics."""
+        levels = self.runtime.levels() if self.runtime is not None else {}
+        return SpilledSize(levels.get("spilled_memory", 0), levels.get("spilled_disk", 0))

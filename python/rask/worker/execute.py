@@ -29,6 +29,8 @@ from rask.worker.packing import SIMPLE_TYPES, describe_type, own, pack, pack_if_
 
 logger = logging.getLogger("distributed.worker")
 
+LARGEST = 1 << 62  # bytes of a value
+
 
 def load_spec(job):
     """The task's graph node. The native side hands over the pickle in up to two pieces."""
@@ -105,7 +107,7 @@ class Execution:
         thread_state.start_time = start = time()
         try:
             if job.annotated:
-                with self._span(job):
+                with self.span(job):
                     value = spec(data)
             else:
                 value = spec(data)
@@ -125,7 +127,7 @@ class Execution:
             self.fail(job, failure, start, stop, spec)
 
     @staticmethod
-    def _span(job):
+    def span(job):
         annotations = load_annotations(job)
         if "span" in annotations:
             return dask.annotate(span=annotations["span"])
@@ -141,8 +143,8 @@ class Execution:
                 packed = None
             else:
                 packed = pack_if_cheap(value)
-            nbytes = sys.getsizeof(value) if kind in SIMPLE_TYPES else sizeof(value)
-        except Exception as error:
+            nbytes = sys.getsizeof(value) if kind in SIMPLE_TYPES else measure(value)
+        except BaseException as error:
             self.fail(job, error, start, stop, None)
             return
         self.runtime.finished(
@@ -153,16 +155,32 @@ class Execution:
         if isinstance(error, Reschedule):
             self.runtime.rescheduled(job)
             return
-        message = describe_error(error)
-        logger.error(
-            "Compute Failed\nKey:       %s\nState:     executing\nTask:  %s\n"
-            "Exception: %r\nTraceback: %r\n",
-            job.key,
-            repr(spec)[:1000],
-            message["exception_text"],
-            message["traceback_text"],
-        )
+        try:
+            message = describe_failure(job, error, spec)
+        except Exception as second:  # raised by a __str__ or __repr__: as in stock, it takes the place of the first
+            try:
+                message = describe_error(second)
+            except BaseException:
+                message = describe_error(RuntimeError(f"{type(error).__name__}, and more when it was told"))
         self.runtime.failed(job, *error_payloads(message), start, stop, threading.get_ident())
+
+
+def measure(value) -> int:
+    """`sizeof`, but whatever somebody registered for a type, it is a number of bytes."""
+    return min(max(int(sizeof(value)), 0), LARGEST)
+
+
+def describe_failure(job, error: BaseException, spec):
+    message = describe_error(error)
+    logger.error(
+        "Compute Failed\nKey:       %s\nState:     executing\nTask:  %s\n"
+        "Exception: %r\nTraceback: %r\n",
+        job.key,
+        repr(spec)[:1000],
+        message["exception_text"],
+        message["traceback_text"],
+    )
+    return message
 
 
 def describe_error(error: BaseException):

@@ -50,11 +50,14 @@ class Worker(Startup, NamedJobs, Profiled, StockWorker):
     def __init__(self, scheduler_ip=None, *args, nthreads=None, name=None, **kwargs):
         nthreads = nthreads or CPU_COUNT
         prefix = f"{name}-" if name is not None else ""
-        kwargs.setdefault("data", NativeData())
+        if kwargs.get("data") is not None:
+            raise NotImplementedError("rask workers keep and spill values themselves: not in `data`")
+        kwargs["data"] = NativeData()
         kwargs.setdefault("WorkerStateClass", NativeState)
-        given = kwargs.pop("executor", None)
-        executors = dict(given) if isinstance(given, dict) else {}
-        executors["default"] = JobPool(nthreads, f"{prefix}Dask-Default-Threads")
+        executors = kwargs.pop("executor", None) or {}
+        if not isinstance(executors, dict) or "default" in executors:
+            raise NotImplementedError("the default executor of rask workers is their own: name others")
+        executors = {**executors, "default": JobPool(nthreads, f"{prefix}Dask-Default-Threads")}
         self.runtime = None
         self._service = None
         super().__init__(

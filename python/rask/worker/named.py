@@ -34,8 +34,13 @@ class NamedJobs:
 
     async def _await_coroutine(self, job, spec, data) -> None:
         token = _worker_cvar.set(self)
+        start = time()
         try:
-            outcome = await _run_task_async(spec, data, 0)
+            with Execution.span(job):
+                outcome = await _run_task_async(spec, data, 0)
+        except Exception as error:  # one that could not even be described
+            Execution(self).fail(job, error, start, time(), spec)
+            return
         finally:
             _worker_cvar.reset(token)
         self._deliver(job, spec, outcome)

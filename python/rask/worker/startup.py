@@ -67,7 +67,19 @@ class Startup:
         if (profile := self.periodic_callbacks.pop("profile", None)) is not None:
             self.sample_every(profile.callback_time / 1000)
         self.start_periodic_callbacks()
+        self._guard = asyncio.create_task(self._close_with_loop())
         return self
+
+    async def _close_with_loop(self) -> None:
+        """A signal ends the command's event loop, and that cancels this: plugins and preloads are torn down.
+
+        Unlike stock nobody waits for what runs: its result could reach nobody any more.
+        """
+        try:
+            await self.finished()
+        except asyncio.CancelledError:
+            await self.close(executor_wait=False, nanny=False, reason="event-loop-ends")
+            raise
 
     def _start_http(self) -> None:
         """The worker's web server is stock's, on the service loop."""
@@ -78,8 +90,9 @@ class Startup:
             protocol=self._protocol,
             security=self.security,
         )
-        if not all(a.startswith("tcp://") for a in (self._start_address, self.scheduler.address)):
-            raise NotImplementedError("rask workers cannot encrypt yet: use tcp://, or dask worker")
+        for address in (self._start_address, self.scheduler.address):
+            refuse_unless_tcp(address)
+        get_address_host_port(self.scheduler.address, strict=True)  # raises if it cannot be one
         modules = dask.config.get("distributed.worker.http.routes")
         routes = get_handlers(server=self, modules=modules, prefix=self._http_prefix)
         self.start_http_server(routes, self._dashboard_address)
@@ -109,15 +122,16 @@ class Startup:
             "memory_pause": float(manager.memory_pause_fraction or 0),
             "memory_transfer": float(dask.config.get(memory + "transfer") or 0),
             "max_spill": int(parse_bytes(dask.config.get(memory + "max-spill") or 0)),
-            "memory_monitor_seconds": parse_timedelta(
-                dask.config.get(memory + "monitor-interval"), default="ms"
-            ),
+            "memory_monitor_seconds": float(manager.memory_monitor_interval),
             "resources": [(k, float(v)) for k, v in self.state.total_resources.items()],
             "local_directory": self.local_directory,
             "nanny_address": self.nanny if isinstance(self.nanny, str) else "",
             "versions": msgpack.dumps(get_versions()),
             "extra": msgpack.dumps(extra, default=str),
             "heartbeat_seconds": self.heartbeat_interval,
+            "connect_timeout_seconds": float(
+                parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"), default="seconds")
+            ),
             "incoming_connections": self.transfer_outgoing_count_limit or 1_000_000,
             "outgoing_connections": self.state.transfer_incoming_count_limit,
             "message_bytes_limit": int(self.state.transfer_message_bytes_limit),
@@ -188,6 +202,14 @@ class Startup:
         ServerNode.status.__set__(self, Status.running)
         logger.info("        Registered to: %26s", self.scheduler.address)
         logger.info("-" * 49)
+
+
+def refuse_unless_tcp(address: str) -> None:
+    scheme = address.partition("://")[0]
+    if scheme == "tls":
+        raise NotImplementedError("rask workers cannot encrypt yet: use tcp://, or dask worker")
+    if scheme != "tcp":
+        raise NotImplementedError(f"rask workers speak tcp://, not {scheme}://: use dask worker")
 
 
 def leave_forked_children(runtime) -> None:
