@@ -204,6 +204,15 @@ def test_preloads_are_run(fresh, tmp_path):
         until(Path(mark + ".down").exists, "the teardown")
 
 
+@rask_workers
+def test_a_preload_that_fails_to_tear_down_keeps_no_worker_alive(fresh, tmp_path):
+    (tmp_path / "clinging.py").write_text("def dask_teardown(worker):\n    raise ValueError('no')\n")
+    cluster = fresh(n_workers=1, worker_options=("--preload", str(tmp_path / "clinging.py")))
+    with cluster.connected() as client:
+        client.retire_workers(list(workers_of(client)))
+        until(lambda: not any(worker.alive() for worker in cluster.workers.values()), "the end")
+
+
 def test_a_worker_whose_lifetime_is_over_hands_its_data_on(fresh):
     cluster = fresh(n_workers=1)
     with cluster.connected() as client:

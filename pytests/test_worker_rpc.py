@@ -324,6 +324,29 @@ def test_coroutines_run_on_the_service_loop(same):
     assert same(prog)[0] == (5, True)
 
 
+def test_a_function_that_cancels_itself_leaves_nobody_waiting(same):
+    async def cancel():
+        raise asyncio.CancelledError
+
+    class MuteError(Exception):
+        def __str__(self):
+            raise LookupError("no str")
+
+    def mute():
+        raise MuteError
+
+    def prog(client):
+        found = []
+        for function in (cancel, mute):
+            try:
+                client.run(function, workers=[first(client)])
+            except Exception as error:
+                found.append(type(error).__name__)
+        return found, client.run(inc, 1)[first(client)]
+
+    assert same(prog)[1] == 2
+
+
 def test_blocked_handlers_are_blocked(fresh):
     blocked = {"DASK_DISTRIBUTED__WORKER__BLOCKED_HANDLERS": "['run','ping']"}
     cluster = fresh(n_workers=1, env=blocked)

@@ -83,7 +83,10 @@ class Worker(Startup, NamedJobs, Profiled, StockWorker):
         if nanny and self.nanny and not starting:
             async with self.rpc(self.nanny) as r:
                 await r.close_gracefully(reason=reason)
-        await self._close_python_side()
+        try:
+            await self._close_python_side()
+        except Exception:  # of a preload or an extension: the worker must end all the same
+            logger.exception("Failed to tear down")
         if self.runtime is not None:
             if self._service is not None:
                 self._service.stop()

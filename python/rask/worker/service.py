@@ -103,7 +103,11 @@ class Service:
         serializers = message.pop("serializers", None)
         close = message.pop("close", False)
         message.pop("reply", None)
-        result = await self._call(op, message, serializers, peer)
+        try:
+            result = await self._call(op, message, serializers, peer)
+        except BaseException:  # of user code: whoever asked is not left waiting
+            self.runtime.reply(token, [], True)
+            raise
         if result == Status.dont_reply:
             return
         try:

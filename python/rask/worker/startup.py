@@ -26,7 +26,7 @@ from distributed.node import ServerNode
 from distributed.proctitle import setproctitle
 from distributed.utils import get_ip, parse_ports
 from distributed.versions import get_versions
-from distributed.worker import enable_gc_diagnosis
+from distributed.worker import WORKER_ANY_RUNNING, enable_gc_diagnosis
 
 from rask._native import _worker
 from rask.worker.execute import Execution
@@ -37,6 +37,8 @@ logger = logging.getLogger("distributed.worker")
 
 #: Periodic work of a stock worker that is native here; "tick" measures a loop that matters less.
 NATIVE_CALLBACKS = ("heartbeat", "keep-alive", "find-missing", "memory_monitor", "tick", "ticks")
+
+LONGEST_CLOSE = 30  # seconds
 
 
 class Startup:
@@ -78,7 +80,9 @@ class Startup:
         try:
             await self.finished()
         except asyncio.CancelledError:
-            await self.close(executor_wait=False, nanny=False, reason="event-loop-ends")
+            if self.status in WORKER_ANY_RUNNING:  # else whoever closes it was cancelled too
+                closing = self.close(executor_wait=False, nanny=False, reason="event-loop-ends")
+                await asyncio.wait_for(closing, LONGEST_CLOSE)
             raise
 
     def _start_http(self) -> None:
