@@ -172,7 +172,8 @@ def test_results_of_odd_kinds_travel(same):
 
 
 def test_results_that_cannot_travel_can_be_used_where_they_are(same):
-    makers = [threading.Lock, lambda: (i for i in range(3)), lambda: {"inside": [threading.Lock()]}]
+    makers = [threading.Lock, lambda: (i for i in range(3)), lambda: {"inside": [threading.Lock()]},
+              lambda: _deep(5000)]
 
     def prog(client):
         here = sorted(workers_of(client))[0]
@@ -183,7 +184,7 @@ def test_results_that_cannot_travel_can_be_used_where_they_are(same):
             found.append((used.result(timeout=120), made.status, told(lambda m=made: m.result(timeout=120))[0]))
         return found
 
-    assert [used for used, _, _ in same(prog)] == ["lock", "generator", "dict"]
+    assert [used for used, _, _ in same(prog)] == ["lock", "generator", "dict", "list"]
 
 
 @rask_workers
@@ -199,6 +200,38 @@ def test_whatever_a_result_says_of_its_size_its_task_is_done(rask_client):
         wait(future, timeout=120)
         assert future.status == "finished"
     assert rask_client.gather(rask_client.map(inc, range(4), pure=False)) == [1, 2, 3, 4]
+
+
+@rask_workers
+def test_a_pickle_that_exits_is_an_error_for_its_reader(rask_client):
+    class Leaving:
+        def __reduce__(self):
+            raise SystemExit(4)
+
+    future = rask_client.submit(Leaving, pure=False)
+    with pytest.raises(TypeError, match="Could not serialize object of type Leaving"):
+        future.result(timeout=120)
+    assert rask_client.submit(inc, 1, pure=False).result() == 2
+
+
+@rask_workers  # with stock workers the client waits for ever, or the worker ends
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError("c")], ids=repr)
+def test_a_coroutine_that_exits_is_an_error_of_its_task(rask_client, error):
+    async def leave():
+        raise error
+
+    found = rask_client.submit(leave, pure=False).exception(timeout=120)
+    assert type(found) is type(error) and rask_client.submit(inc, 1, pure=False).result() == 2
+
+
+def test_a_workers_tasks_and_values_can_be_sent(same):
+    def prog(client):
+        here = sorted(workers_of(client))[0]
+        client.submit(inc, 1, key="kept", workers=[here]).result()
+        tasks = client.run(lambda dask_worker: dask_worker.state.tasks, workers=[here])[here]
+        return type(tasks).__name__, list(tasks), tasks["kept"].state
+
+    assert same(prog) == ("dict", ["kept"], "memory")
 
 
 KEYS = [("tuple", 1, "x"), ("nested", (1, 2)), "ключ", "a\nb", "a\x00b", "k" * 100_000]
@@ -248,7 +281,7 @@ def test_locks_and_scattered_data_in_tasks(same):
 
     def scatter():
         client = get_client()
-        spread = client.scatter([1, 2, 3], direct=True, broadcast=True)
+        spread = client.scatter([1, 2, 3], direct=True)
         return client.submit(sum, spread).result(), client.gather(spread, direct=True)
 
     def prog(client):
@@ -294,6 +327,8 @@ def test_spans_are_passed_on_to_tasks_of_every_kind(same):
 
 
 class Counter:
+    count = 0
+
     def __init__(self, start=0):
         self.count = start
 

@@ -44,6 +44,9 @@ class NativeData(MutableMapping):
     def __len__(self) -> int:
         return len(self.runtime.keys()) if self.runtime is not None else 0
 
+    def __reduce__(self):
+        return dict, (dict(self),)
+
     @property
     def spilled_total(self) -> SpilledSize:
         """As of a stock SpillBuffer, for metrics."""

@@ -38,7 +38,8 @@ class NamedJobs:
         try:
             with Execution.span(job):
                 outcome = await _run_task_async(spec, data, 0)
-        except Exception as error:  # one that could not even be described
+        # Those that end a stock worker, and one that could not even be described.
+        except (SystemExit, KeyboardInterrupt, Exception) as error:
             Execution(self).fail(job, error, start, time(), spec)
             return
         finally:

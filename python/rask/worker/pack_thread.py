@@ -12,7 +12,7 @@ from time import perf_counter
 from distributed.actor import Actor
 
 from rask.worker.execute import revive
-from rask.worker.packing import describe_type, pack
+from rask.worker.packing import describe_type, pack, pack_failure
 
 logger = logging.getLogger("distributed.worker")
 
@@ -47,7 +47,7 @@ def answer(worker, kind: str, value_id: int, key, live: bool, value, actor: bool
         if kind == "describe":
             worker.runtime.described(value_id, describe_type(object))
             return []
-        payload, failure = pack(error)[0], repr(error)
+        payload, failure = pack_failure(value, error), repr(error)
     if failure:
         logger.error("%s, key %s", failure, key)
     return [(value_id, payload, failure)]

@@ -80,12 +80,13 @@ def is_small(value, left: int) -> int:
         return left - 1 if len(value) <= 256 else -1
     if kind not in CONTAINER_TYPES or len(value) > left:
         return -1
+    left -= 1  # before what is inside, which may be the value itself
     items = value.items() if kind is dict else value
     for item in items:
-        left = is_small(item, left)
         if left < 0:
-            return left
-    return left - 1
+            break
+        left = is_small(item, left)
+    return left
 
 
 def exports_buffer(value) -> bool:
@@ -137,6 +138,15 @@ def pack(value) -> tuple[tuple, str]:
     if not wanted and is_array(type(value)) and is_plain(value):
         return pack_array(value), ""
     return pack_by_stock(value, wanted)
+
+
+def pack_failure(value, error: BaseException) -> tuple:
+    """A payload that raises where it is read; for a value that ends more than its own pickling."""
+    def refuse(self, protocol):
+        raise TypeError(repr(error))
+
+    stand_in = type(type(value).__name__, (), {"__reduce_ex__": refuse})
+    return pack_by_stock(stand_in(), None)[0]
 
 
 def is_plain(array) -> bool:

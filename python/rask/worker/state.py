@@ -48,6 +48,9 @@ class NativeTasks(Mapping):
     def __len__(self) -> int:
         return sum(self.runtime.counts().values())
 
+    def __reduce__(self):
+        return dict, (dict(self),)
+
 
 def _in_state(*names: str) -> property:
     """All tasks in these states."""
