@@ -9,6 +9,7 @@ from pathlib import Path
 
 import dask
 import pytest
+from dask._task_spec import Task
 from programs import Gate, add, double, inc, total, until, workers_of
 from test_collections import frame, sorted_rows
 
@@ -99,6 +100,28 @@ def test_a_blockwise_graph_that_is_not_optimised(same):
         return dask.compute(y, optimize_graph=False)[0], client.persist(y, optimize_graph=False).compute()
 
     same(prog)
+
+
+@pytest.mark.parametrize("size", [2, 1000])
+def test_one_object_in_two_places_of_a_call_is_one_object(same, size):
+    def prog(client):
+        def one(a, b):
+            return a is b
+
+        class Self:
+            def __eq__(self, other):
+                return self is other
+
+        it, values = Self(), list(range(size))
+        calls = {f"one-{i}": Task(f"one-{i}", one, values, values) for i in range(3)}
+        return client.submit(one, values, b=values).result(), \
+            client.submit(it.__eq__, it).result(), client.gather(client.map(it.__eq__, [it, 1])), \
+            client.gather(client.map(one, [values] * 3, [values] * 3)), \
+            client.gather(client.map(one, [values] * 3, b=values)), \
+            client.gather(client.map(one, [values, []], [values, values])), \
+            client.get(calls, list(calls), optimize_graph=False)
+
+    assert same(prog) == (True, True, [True, False], [True] * 3, [True] * 3, [True, False], [True] * 3)
 
 
 # ---- futures in odd places -----------------------------------------------------------------------

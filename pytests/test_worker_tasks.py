@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import math
 import multiprocessing
 import os
 import sys
@@ -11,13 +12,17 @@ import tempfile
 import time
 import warnings
 from collections import Counter
+from types import FunctionType
 
+import cloudpickle
 import dask
 import distributed
 import pytest
 from conftest import SCHEDULER, WORKER
 from distributed import Reschedule, get_client, get_worker, rejoin, secede, worker_client
 from programs import Gate, add, double, inc, until, workers_of
+
+from rask.worker.functions import load_function
 
 
 def test_tasks_run_on_after_tasks_that_left_and_came_back(same):
@@ -317,22 +322,53 @@ def test_many_tasks_leave_memory_flat(rask_cluster, rask_client):
           f"less than {before / 1e6:.0f} + 20 MB resident")
 
 
-@pytest.mark.skipif((SCHEDULER, WORKER) != ("rask", "rask"), reason="stock unpickles for each task")
-def test_a_function_by_value_is_unpickled_once_per_worker(rask_client):
-    class Counted:
-        """Says in a file that it was unpickled."""
+# ---- what functions keep ------------------------------------------------------------------------
 
-        def __init__(self, directory):
-            self.directory = directory
 
-        def __setstate__(self, state):
-            self.__dict__.update(state)
-            tempfile.mkstemp(prefix=f"{os.getpid()}-", dir=self.directory)
+def counters():
+    """Functions that count their calls, each in another place."""
+    calls, count = [], 0
 
-    with tempfile.TemporaryDirectory() as directory:
-        counted = Counted(directory)
-        found = rask_client.gather(rask_client.map(lambda x: (counted is not None) + x, range(40)))
-        assert found == list(range(1, 41))
-        by = Counter(int(name.split("-")[0]) for name in os.listdir(directory))
-        counts = [by[pid] for pid in rask_client.run(os.getpid).values()]
-        assert max(counts) == 1, counts  # one of the two may have had nothing to do
+    def in_a_list(x):
+        calls.append(x)
+        return len(calls)
+
+    def in_a_cell(x):
+        nonlocal count
+        count += 1
+        return count
+
+    def in_a_default(x, calls=[]):  # noqa: B006 - on purpose
+        calls.append(x)
+        return len(calls)
+
+    def in_itself(x):
+        in_itself.calls = getattr(in_itself, "calls", 0) + 1
+        return in_itself.calls
+
+    def in_another(x):
+        return in_a_list(x) + in_a_default(x)
+
+    return in_a_list, in_a_cell, in_a_default, in_itself, in_another
+
+
+def test_what_a_function_by_value_keeps_is_its_own_tasks(same):
+    def prog(client):
+        functions = [cloudpickle.loads(cloudpickle.dumps(f)) for f in local(counters)()]
+        return [client.gather(client.map(f, range(6), pure=False)) for f in functions]
+
+    assert same(prog) == [[1] * 6] * 4 + [[2] * 6]
+
+
+def local(function):
+    """The same function, as one of a module that workers do not have."""
+    return FunctionType(function.__code__, {"__name__": "only_here", "__builtins__": __builtins__})
+
+
+@pytest.mark.parametrize("name, once", [
+    ("lambda x: x + 1", True), ("lambda x: (lambda: x)() + offset", True), ("lambda x: math.sqrt(x)", True),
+    ("lambda x: double(x)", True), ("lambda x: calls.append(x)", False), ("lambda x, add=[].append: add(x)", False)])
+def test_functions_that_can_keep_nothing_are_unpickled_once(name, once):
+    names = {"__name__": "only_here", "math": math, "offset": 3, "double": double, "calls": []}
+    data = cloudpickle.dumps(eval(name, names))
+    assert (load_function(data) is load_function(data)) is once

@@ -42,10 +42,6 @@ FOLDERS = ("tests", "bag/tests", "array/tests", "dataframe/dask_expr/tests", "da
 IN_TESTS = ("test_delayed.py", "test_graph_manipulation.py", "test_highgraph.py")
 NO_OUTCOME = "lost"  # the test began, or should have, and nothing more was heard of it
 LEFT_OUT = "left out"  # by --each
-# Tests that fail on stock too, now and then. They are counted like all others; the table says why.
-UNSTEADY = {
-    "array/tests/test_creation.py::test_arr_like[": "gives one name to other contents each time, and a stock client "
-    "may submit a key before it has released it: on stock-stock 0, 4 and 2 of 144 such tests failed in three runs"}
 Found = dict[str, dict[str, str]]  # module -> test -> outcome
 
 
@@ -177,13 +173,8 @@ def section(pairing: str, found: dict[str, Outcomes]) -> list[str]:
     lines = [f"## {pairing}", "", closing(pairing, found) + ".", "",
              "| module | passed | failed | skipped | of these passed on stock | left out |",
              "|---|---|---|---|---|---|", *(row(name, found.get(name)) for name in names), ""]
-    parted = [f"- `{name}::{test}`{known(name, test)}"
-              for name in names if name in found for test in found[name].parted()]
+    parted = [f"- `{name}::{test}`" for name in names if name in found for test in found[name].parted()]
     return lines + (["Pass on stock only:", "", *parted, ""] if parted else [])
-
-
-def known(name: str, test: str) -> str:
-    return "".join(f": {why}" for start, why in UNSTEADY.items() if f"{name}::{test}".startswith(start))
 
 
 def table(kept: Kept) -> str:

@@ -56,6 +56,8 @@ def emitted(expr, wanted: tuple, everywhere: dict | None, emitter: Emitter) -> b
     columns = [c[: len(keys)] for c in columns]
     if not all(map(_is_fit, columns)) or not _small_kwargs(expr.kwargs):
         return False
+    if _meet(*columns, expr.kwargs.values(), [getattr(expr.func, "__self__", None)]):
+        return False
     fanout = _Fanout(expr, keys, columns, emitter)
     if not fanout.fits(distinct):
         return False
@@ -77,6 +79,17 @@ def _free_of_nodes(column: list) -> bool:
     if all(map(is_, column, repeat(column[0]))):
         column = column[:1]
     return not any(isinstance(parse_input(v), GraphNode) for v in column)
+
+
+def _meet(*places) -> bool:
+    """Whether one object stands in several places: it must be one object when a task gets it, too."""
+    seen: set[int] = set()
+    for values in places:
+        here = {id(v) for v in values if type(v) not in ATOMS and type(v) is not Future}
+        if not seen.isdisjoint(here):
+            return True
+        seen |= here
+    return False
 
 
 def _small_kwargs(kwargs: dict) -> bool:

@@ -133,7 +133,7 @@ class Templates:
         return found
 
     def _task(self, node: Task, key: bytes) -> tuple[bytes, int, list[int]]:
-        if node._repr is not None or node._is_coro is not None:
+        if node._repr is not None or node._is_coro is not None or _has_twice(node):
             raise Unspliceable
         kinds, values, late, large = [], [], [], []
         for argument in node.args:
@@ -230,6 +230,13 @@ class Templates:
         if found is None:
             found = self._constants[id(value)] = opcodes.nested(opcodes.dask_dumps(value))
         return found
+
+
+def _has_twice(node: Task) -> bool:
+    """Whether one object is there as two arguments: it must be one object when the task gets it, too."""
+    values = (*node.args, *node.kwargs.values(), getattr(node.func, "__self__", None))
+    seen = [id(v) for v in values if type(v) not in ATOMS]
+    return len(seen) > 1 and len(set(seen)) < len(seen)
 
 
 def _identity(value) -> tuple:
