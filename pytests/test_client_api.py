@@ -251,6 +251,24 @@ def test_an_exception_that_cannot_be_pickled_still_arrives(same):
     same(prog)
 
 
+def test_an_exception_whose_text_cannot_be_had_still_arrives(same):
+    def prog(client):
+        class Silent(Exception):
+            def __str__(self):
+                raise RuntimeError("no text")
+
+        def fail():
+            raise Silent
+
+        async def fail_later():
+            raise Silent
+
+        errors = [client.submit(f).exception(timeout=60) for f in (fail, fail_later)]
+        return list(map(repr, errors)), client.submit(inc, 1, pure=False).result(timeout=60)
+
+    assert same(prog) == (["RuntimeError('no text')"] * 2, 2)
+
+
 @pytest.mark.smoke
 @pytest.mark.api("Client.retry", "Future.retry")
 @pytest.mark.op("retry")

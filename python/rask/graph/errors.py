@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from distributed.core import error_message
+from rask.errors import message_of
 
 
 def error(number: int, e: BaseException) -> dict:
     """The message that says what went wrong with a submission or an upload."""
-    message = error_message(e)
+    message = message_of(e)
     traceback = message["traceback"]
     return {
         "op": "error",

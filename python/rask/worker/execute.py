@@ -16,13 +16,13 @@ from types import FunctionType
 
 import dask
 from distributed.actor import Actor
-from distributed.core import error_message
 from distributed.exceptions import Reschedule
 from distributed.metrics import time
 from distributed.protocol import pickle
 from distributed.sizeof import safe_sizeof as sizeof
 from distributed.worker import _worker_cvar, thread_state
 
+from rask.errors import message_of
 from rask.worker.functions import load_spec_pickle
 from rask.worker.lazy import lazy_inputs
 from rask.worker.packing import SIMPLE_TYPES, describe_type, own, pack, pack_if_cheap, unpack
@@ -157,11 +157,8 @@ class Execution:
             return
         try:
             message = describe_failure(job, error, spec)
-        except Exception as second:  # raised by a __str__ or __repr__: as in stock, it takes the place of the first
-            try:
-                message = describe_error(second)
-            except BaseException:
-                message = describe_error(RuntimeError(f"{type(error).__name__}, and more when it was told"))
+        except Exception as second:  # raised by a __repr__: as in stock, it takes the place of the first
+            message = describe_error(second)
         self.runtime.failed(job, *error_payloads(message), start, stop, threading.get_ident())
 
 
@@ -196,7 +193,7 @@ def describe_error(error: BaseException):
         raise error
     except BaseException as raised:
         raised.__traceback__ = trace
-        message = error_message(raised)
+        message = message_of(raised)
     # For a traceback that cannot be pickled (a very deep one) stock sends its text, which stock's
     # client does not understand and waits for ever.
     packed = message["traceback"]

@@ -11,9 +11,11 @@ import asyncio
 import inspect
 import logging
 
-from distributed.core import Status, _expects_comm, error_message
+from distributed.core import Status, _expects_comm
 from distributed.protocol import dumps, loads
 from distributed.utils import has_keyword
+
+from rask.errors import message_of
 
 logger = logging.getLogger("distributed.worker")
 
@@ -97,7 +99,7 @@ class Service:
         try:
             message = _load(frames)
         except Exception as error:
-            self.runtime.reply(token, dumps(error_message(error, status="uncaught-error")))
+            self.runtime.reply(token, dumps(message_of(error, "uncaught-error")))
             return
         op = message.pop("op")
         serializers = message.pop("serializers", None)
@@ -113,7 +115,7 @@ class Service:
         try:
             reply = dumps(result, serializers=serializers)
         except Exception as error:
-            reply = dumps(error_message(error, status="uncaught-error"))
+            reply = dumps(message_of(error, "uncaught-error"))
         self.runtime.reply(token, reply, close)
 
     async def _call(self, op: str, message: dict, serializers, peer: str):
@@ -137,7 +139,7 @@ class Service:
             return await result if inspect.isawaitable(result) else result
         except Exception as error:
             logger.exception("Exception while handling op %s", op)
-            return error_message(error, status="uncaught-error")
+            return message_of(error, "uncaught-error")
 
     async def _stream(self, frames: list) -> None:
         message = _load(frames)
