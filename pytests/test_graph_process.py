@@ -126,6 +126,8 @@ MAPS = {
     "constant column": lambda: mapped(operator.getitem, [{"a": 1}] * 5, ["a"] * 5),
     "large values": lambda: mapped(len, [b"x" * 100_000, b"y" * 70_000, "z" * 200_000]),
     "large repeats": lambda: mapped(len, [b"x" * 2000] * 4 + [b"y" * 2000] * 4),
+    "large values in a row": lambda: mapped(max, [b"", b"x" * 100_000, b"y" * 7], [b"z", b"y" * 70_000, b"w"]),
+    "large values in containers": lambda: mapped(len, [[b"x" * 100_000, 1, 2], ("y" * 70_000, "z")]),
     "arrays": lambda: mapped(np.sum, [np.arange(i * 100) for i in range(10)]),
     "a shared array": lambda: mapped(np.add, [np.ones(1000)] * 9, list(range(9))),
     "containers": lambda: mapped(len, [[1, [2]], (3,), {"a": {4}}, set(), None]),
@@ -165,7 +167,8 @@ def test_a_map_is_what_stock_makes_of_it(process, stock, name):
 
 
 def test_spliced_pickles_satisfy_both_unpicklers(process):
-    for name in ("three columns", "five columns", "strings", "large repeats", "kwargs",
+    for name in ("three columns", "five columns", "strings", "large repeats", "kwargs", "large values",
+                 "large values in a row", "large values in containers",
                  "futures beside values", "futures and arrays"):
         expr, wanted = MAPS[name]()
         answer = process.submit(expr, wanted, order=False)

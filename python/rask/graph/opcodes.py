@@ -24,6 +24,8 @@ STOP = b"."
 SLOTS_MAX = 200  # BINPUT and BINGET name 256 memo entries
 
 _FRAME = 0x95
+_FRAMED_MIN = 1 << 16  # what is as long as that lies outside of frames, and a frame of what follows behind it
+_LONG = {b"B": 4, b"X": 4, b"\x8e": 8, b"\x8d": 8}  # opcodes of long bytes and strings -> bytes of their length
 _NEXT_BUFFER = b"\x97"
 _TUPLES = {1: b"\x85", 2: b"\x86", 3: b"\x87"}
 
@@ -40,9 +42,9 @@ def body(pickled: bytes, nestable: bool = True) -> bytes:
 
     `nestable`: false if it uses out-of-band buffers, which a pickle inside would not see.
     """
-    if pickled[2] != _FRAME:
+    if len(pickled) < _FRAMED_MIN and pickled[2] != _FRAME or _is_long_atom(pickled):
         return pickled[2:-1]
-    if int.from_bytes(pickled[3:11], "little") == len(pickled) - 11:
+    if pickled[2] == _FRAME and int.from_bytes(pickled[3:11], "little") == len(pickled) - 11:
         return pickled[11:-1]
     # Several frames: their lengths would be wrong once the STOP is gone.
     if not nestable:
@@ -52,13 +54,19 @@ def body(pickled: bytes, nestable: bool = True) -> bytes:
 
 def bodies(values: tuple, pickled: bytes) -> bytes:
     """As body, but pushes the elements of a pickled tuple one by one, not the tuple."""
-    if pickled[2] != _FRAME:
+    if len(pickled) < _FRAMED_MIN and pickled[2] != _FRAME:
         inner = pickled[2:-3]
-    elif int.from_bytes(pickled[3:11], "little") == len(pickled) - 11:
+    elif pickled[2] == _FRAME and int.from_bytes(pickled[3:11], "little") == len(pickled) - 11:
         inner = pickled[11:-3]
     else:
         raise Unspliceable
     return inner[1:] if len(values) > 3 else inner
+
+
+def _is_long_atom(pickled: bytes) -> bool:
+    """One long string or bytes, and behind it at most a MEMOIZE and the STOP, too short for a frame."""
+    width = _LONG.get(pickled[2:3])
+    return width is not None and len(pickled) - int.from_bytes(pickled[3 : 3 + width], "little") - width <= 5
 
 
 def nested(pickled) -> bytes:
