@@ -124,6 +124,20 @@ def test_one_object_in_two_places_of_a_call_is_one_object(same, size):
     assert same(prog) == (True, True, [True, False], [True] * 3, [True] * 3, [True, False], [True] * 3)
 
 
+def test_functions_of_one_call_share_their_globals(same):
+    def prog(client):
+        names = {"__name__": "only_here"}
+        exec("calls = []\ndef add(x): calls.append(x)\ndef use(f, x, g=None): f(x), g and g(x); return len(calls)",
+             names)
+        add, use = names["add"], names["use"]
+        return client.submit(use, add, 1).result(), client.gather(client.map(use, [add] * 3, range(3))), \
+            client.submit(use, add, 1, g=add).result(), \
+            client.gather(client.map(use, [add] * 3, range(3), g=add)), \
+            client.submit(use, len, "x", g=add).result(), client.gather(client.map(use, [len], ["x"], g=add))
+
+    assert same(prog) == (1, [1, 1, 1], 2, [2, 2, 2], 1, [1])
+
+
 # ---- futures in odd places -----------------------------------------------------------------------
 
 

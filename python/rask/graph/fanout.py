@@ -14,6 +14,7 @@ import pickle
 from array import array
 from itertools import repeat
 from operator import add, is_
+from types import FunctionType
 
 from dask._task_spec import GraphNode, Task, parse_input
 from dask.sizeof import sizeof
@@ -56,7 +57,7 @@ def emitted(expr, wanted: tuple, everywhere: dict | None, emitter: Emitter) -> b
     columns = [c[: len(keys)] for c in columns]
     if not all(map(_is_fit, columns)) or not _small_kwargs(expr.kwargs):
         return False
-    if _meet(*columns, expr.kwargs.values(), [getattr(expr.func, "__self__", None)]):
+    if _meet(*columns, expr.kwargs.values(), [expr.func, getattr(expr.func, "__self__", None)]):
         return False
     fanout = _Fanout(expr, keys, columns, emitter)
     if not fanout.fits(distinct):
@@ -82,10 +83,14 @@ def _free_of_nodes(column: list) -> bool:
 
 
 def _meet(*places) -> bool:
-    """Whether one object stands in several places: it must be one object when a task gets it, too."""
+    """Whether one object stands in several places: it must be one object when a task gets it, too.
+
+    Or functions that share their globals: if they travel by value, those are a part of them.
+    """
     seen: set[int] = set()
     for values in places:
         here = {id(v) for v in values if type(v) not in ATOMS and type(v) is not Future}
+        here |= {id(v.__globals__) for v in values if type(v) is FunctionType and opcodes.by_reference(v) is None}
         if not seen.isdisjoint(here):
             return True
         seen |= here

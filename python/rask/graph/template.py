@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from types import FunctionType
 
 from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef
 
@@ -133,7 +134,7 @@ class Templates:
         return found
 
     def _task(self, node: Task, key: bytes) -> tuple[bytes, int, list[int]]:
-        if node._repr is not None or node._is_coro is not None or _has_twice(node):
+        if node._repr is not None or node._is_coro is not None or _has_twice(node) or _shares_globals(node):
             raise Unspliceable
         kinds, values, late, large = [], [], [], []
         for argument in node.args:
@@ -237,6 +238,15 @@ def _has_twice(node: Task) -> bool:
     values = (*node.args, *node.kwargs.values(), getattr(node.func, "__self__", None))
     seen = [id(v) for v in values if type(v) not in ATOMS]
     return len(seen) > 1 and len(set(seen)) < len(seen)
+
+
+def _shares_globals(node: Task) -> bool:
+    """Whether a keyword argument is a function that travels by value with the same globals as the task's own."""
+    names = getattr(node.func, "__globals__", None)
+    return any(
+        type(v) is FunctionType and v.__globals__ is names and opcodes.by_reference(v) is None
+        for v in node.kwargs.values()
+    )
 
 
 def _identity(value) -> tuple:
