@@ -22,6 +22,7 @@ from rask.graph.opcodes import Unspliceable, get
 
 #: Values the pickler writes without running Python code, and that hold nothing else.
 ATOMS = frozenset({int, float, str, bool, bytes, complex, type(None)})
+_NO_OBJECTS = ATOMS | {TaskRef, Alias}  # which of two equal ones a task gets makes no difference
 SHARED_MIN = 512  # a value that several tasks hold is sent once from this size on
 LARGE_BYTES = 1 << 16  # bytes of this size go out-of-band, which spares copying them
 
@@ -236,12 +237,14 @@ class Templates:
 def _has_twice(node: Task) -> bool:
     """Whether one object is there as two arguments: it must be one object when the task gets it, too."""
     values = (*node.args, *node.kwargs.values(), getattr(node.func, "__self__", None))
-    seen = [id(v) for v in values if type(v) not in ATOMS]
-    return len(seen) > 1 and len(set(seen)) < len(seen)
+    objects = [id(v) for v in values if type(v) not in _NO_OBJECTS]
+    return len(objects) > 1 and len(set(objects)) < len(objects)
 
 
 def _shares_globals(node: Task) -> bool:
     """Whether a keyword argument is a function that travels by value with the same globals as the task's own."""
+    if not node.kwargs:
+        return False
     names = getattr(node.func, "__globals__", None)
     return any(
         type(v) is FunctionType and v.__globals__ is names and opcodes.by_reference(v) is None
