@@ -11,7 +11,7 @@ import dask
 import numpy as np
 import pytest
 from conftest import SCHEDULER, WORKER
-from programs import Gate, inc, until
+from programs import Gate, inc, until, workers_of
 
 import rask
 
@@ -71,6 +71,9 @@ def test_annotated_loads_wait_for_memory_and_start_in_order(fresh, tmp_path):
         assert report["delayed_bytes"] == 750 * MB
         ((_, worker),) = report["workers"].items()
         assert worker["budget"] == 600 * MB and worker["delayed_bytes"] == 750 * MB
+        (told,) = workers_of(client).values()
+        assert told["metrics"]["rask"] == {"memory_budget": 600 * MB, "reserved_bytes": 500 * MB, "in_flight_bytes": 0,
+                                           "delayed_tasks": 3, "delayed_bytes": 750 * MB}
         gate.open()
         client.gather([client.submit(size, future) for future in loads[:2]])
         assert states(client, keys[2:]) in ({"queued": 3}, {"processing": 1, "queued": 2})

@@ -131,6 +131,14 @@ class Merged {
   Value map_;
 };
 
+void write_merged(MessageWriter& writer, const PayloadRef& map, const PayloadRef& more) {
+  if (!more) return write_map_or_empty(writer, map);
+  const Merged first(map), second(more);
+  writer.map(first.size() + second.size());
+  first.write(writer);
+  second.write(writer);
+}
+
 }  // namespace
 
 void write(MessageWriter& writer, const Handshake& message) {
@@ -428,7 +436,7 @@ void write(MessageWriter& writer, const WorkerIdentity& worker) {
     writer.field("last_seen");
     writer.real(worker.last_seen);
     writer.field("metrics");
-    write_map_or_empty(writer, worker.metrics);
+    write_merged(writer, worker.metrics, worker.more_metrics);
   }
   writer.field("status");
   writer.str(worker.status);

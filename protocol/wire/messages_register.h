@@ -131,7 +131,8 @@ struct WorkerIdentity {
   std::uint64_t memory_limit = 0;
   double last_seen = 0;
   std::vector<Port> services;
-  PayloadRef metrics;  //!< null: the empty map
+  PayloadRef metrics;       //!< null: the empty map
+  PayloadRef more_metrics;  //!< a map whose entries are merged into them; null: none
   std::string_view status;
   std::string_view nanny;  //!< empty: nil
   PayloadRef extra;        //!< a map whose entries are merged in; null: none
