@@ -243,6 +243,27 @@ def test_annotations_win_over_settings_and_settings_over_configuration(cube):
     assert buffers({"rask": {"io": True}}, {"io.buffer-bytes": 8000}) == 2
 
 
+def test_each_array_can_have_a_bound_an_order_and_a_device_of_its_own(cube, tmp_path):
+    arrays = []
+    for name, io in (("a", {"buffer-bytes": 4000}), ("b", {"buffer-bytes": 8000, "concurrency": 3}),
+                     ("c", {"cluster": False})):  # fmt: skip
+        with dask.annotate(rask={"io": {"cluster": True, **io}}):
+            arrays.append(da.from_array(cube, chunks=10, name=name))
+    a, b, c = arrays
+    passed = same_bytes(a + b + c, **{"buffer-bytes": 16000})
+    held = sorted(passed.annotations["memory"][key] for key in passed.buffers)
+    assert held == [4000] * 4 + [8000] * 2
+    limited = [key for key, value in passed.annotations["rask"].items() if value["io"]["concurrency"] == 3]
+    assert {passed.annotations["memory"][key] for key in limited} == {8000} and len(limited) == 2
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), ()])
+def test_arrays_without_elements_or_axes_are_left_alone(tmp_path, shape):
+    np.save(tmp_path / "x.npy", np.ones(shape))
+    x = da.from_array(rask.io.npy(tmp_path / "x.npy"), chunks=-1)
+    assert same_bytes(x + 1, **{"buffer-bytes": 100}).buffers == []
+
+
 def test_unknown_settings_and_values_are_errors(cube):
     x = da.from_array(cube, chunks=10)
     for io, said in [({"bufer-bytes": 1}, "no setting is called 'io.bufer-bytes'"),
@@ -411,23 +432,6 @@ def test_raw_arrays_index_like_numpy(cube):
         rask.io.raw(cube.path, object, 1)
     with pytest.raises(ValueError, match="not a .npy file"):
         rask.io.npy(__file__)
-
-
-def test_the_command_predicts_every_strategy_and_draws_the_plan(cube, tmp_path):
-    picture = tmp_path / "plan.png"
-    command = [sys.executable, "-m", "rask", "io-plan", cube.path, "--chunks", "4", "--buffer-bytes",
-               "3200", "--to-chunks", "5", "--png", str(picture)]  # fmt: skip
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    said = subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout
-    rows = {line[:16].strip(): line[16:].split()[:3] for line in said.splitlines() if line}
-    # 5×5×5 blocks of 128 bytes, a bound of one slice of 25: 5 accesses; one by one 16 lines each.
-    assert rows["clustered"] == ["5", "125", "130"]
-    assert rows["naive blocks"] == ["2000", "125", "2125"]
-    assert {"naive slabs", "buffered slabs", "multiple"} < set(rows)
-    assert "KEEP" in said
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    said = subprocess.run([*command[:4], __file__, "--chunks", "4"], capture_output=True, text=True, env=env)
-    assert said.returncode == 1 and "not a known format" in said.stderr
 
 
 def test_a_graph_the_pass_stumbles_over_runs_as_it_was(cube, monkeypatch, caplog):

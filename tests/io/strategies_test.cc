@@ -124,6 +124,12 @@ TEST_CASE("KEEP reads in the ideal shape when memory allows: one seek per file")
   CHECK(plan.read == std::vector<Extent>{280, 280, 280});
   CHECK(plan.seeks == 125 + 64);
   CHECK(repartition_baseline(shape, in, out) > 100 * plan.seeks);
+
+  const std::vector<Extent> smaller{100, 100, 100};
+  const KeepPlan down = keep(shape, in, smaller, 2, std::uint64_t{1} << 40);
+  CHECK(down.fits);
+  CHECK(down.read == in);
+  CHECK(down.seeks == 125 + 343);
 }
 
 TEST_CASE("KEEP stays within the bound by reading smaller boxes, at the price of seeks") {

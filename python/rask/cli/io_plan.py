@@ -33,7 +33,7 @@ def io_plan(file, dataset, chunks, buffer_bytes, order, dtype, shape, offset, to
         if png:
             plan.draw(png)
             click.echo(f"drawn: {png}")
-    except (ValueError, OSError, KeyError) as e:
+    except (ValueError, OSError, ImportError) as e:
         raise click.ClickException(str(e)) from e
 
 

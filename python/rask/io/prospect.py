@@ -5,37 +5,43 @@ The figures are those of the planner in C++ (scheduler/frontend/io); nothing is 
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
+from functools import reduce
 
 import numpy as np
 from dask.utils import format_bytes
 
 from rask._native import _graph
-from rask.graph.clustered.layout import planned
 from rask.io.raw import npy, raw
 from rask.io.storage import Storage, describe
 
 _PANELS = 8  #: slices that are drawn
+_MOST_BLOCKS = 20_000_000
 
 
 def storage_of(path: str, dataset: str | None, dtype, shape, offset: int) -> Storage:
-    """How the array named on the command line is stored."""
-    found = describe(_opened(path, dataset, dtype, shape, offset))
+    """How the array named on the command line is stored; a ValueError that names the file says why not."""
+    try:
+        found = describe(_opened(path, dataset, dtype, shape, offset))
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        said = e.args[0] if isinstance(e, KeyError) and e.args else e
+        raise ValueError(str(said) if path in str(said) else f"{path}: {said}") from e
     if found is None:
         raise ValueError(f"{path}: cannot tell how this is stored")
     return found
 
 
 def _opened(path: str, dataset: str | None, dtype, shape, offset: int):
-    if dtype is not None and shape is not None:
+    if (dtype is None) != (shape is None):
+        raise ValueError("plain bytes need both --dtype and --shape")
+    if dtype is not None:
         return raw(path, dtype, shape, offset)
     if os.path.isdir(path):
         import zarr
 
         found = zarr.open(path, mode="r")
-        return found[dataset] if dataset else found
+        return _named(found, dataset, zarr.Array)
     with open(path, "rb") as f:
         magic = f.read(8)
     if magic.startswith(b"\x93NUMPY"):
@@ -43,12 +49,21 @@ def _opened(path: str, dataset: str | None, dtype, shape, offset: int):
     if magic == b"\x89HDF\r\n\x1a\n":
         import h5py
 
-        opened = h5py.File(path, "r")
-        arrays = [name for name in opened if isinstance(opened[name], h5py.Dataset)]
-        if dataset is None and len(arrays) != 1:
-            raise ValueError(f"{path}: name one of its datasets: {', '.join(arrays)}")
-        return opened[dataset or arrays[0]]
-    raise ValueError(f"{path}: not a known format; give --dtype and --shape for plain bytes")
+        return _named(h5py.File(path, "r"), dataset, h5py.Dataset)
+    raise ValueError("not a known format; give --dtype and --shape for plain bytes")
+
+
+def _named(group, name: str | None, kind: type):
+    """The array of this name, or the only one there is."""
+    if isinstance(group, kind):
+        return group
+    arrays = [key for key in group if isinstance(group[key], kind)]
+    if name is None and len(arrays) != 1:
+        raise ValueError(f"name one of its datasets: {', '.join(arrays) or 'there is none'}")
+    found = group[name or arrays[0]]
+    if not isinstance(found, kind):
+        raise ValueError(f"{name} is no array")
+    return found
 
 
 class Prospect:
@@ -57,39 +72,47 @@ class Prospect:
     def __init__(self, storage: Storage, chunks, bound: int, order: str = "auto"):
         self.storage, self.bound = storage, bound
         self.order = storage.order if order == "auto" else order
-        chunks = chunks * len(storage.shape) if len(chunks) == 1 else chunks
-        if len(chunks) != len(storage.shape) or min(chunks) < 1:
-            raise ValueError(f"blocks of {chunks} do not fit an array of shape {storage.shape}")
-        self.chunks = tuple(min(c, n) for c, n in zip(chunks, storage.shape, strict=True))
-        self.intervals = [
-            [(a, min(a + c, n)) for a in range(0, n, c)]
-            for c, n in zip(self.chunks, storage.shape, strict=True)
+        if not 0 < bound < 2**63:
+            raise ValueError(f"a buffer of {bound} bytes")
+        if 0 in storage.shape:
+            raise ValueError(f"{storage.path}: an array without elements: {_by(storage.shape)}")
+        self.chunks = self._fitting(chunks)
+        self.axes = [
+            (n, list(range(0, n, c)), [*range(c, n, c), n])
+            for n, c in zip(storage.shape, self.chunks, strict=True)
         ]
-        self.boxes = list(itertools.product(*self.intervals))
-        self.buffers = planned(self.boxes, storage, self.order, bound)
+        self.blocks = math.prod(len(starts) for _, starts, _ in self.axes)
+        self.ids, self.counts, self.seeks = self._planned(bound)
 
-    def _axes(self) -> list:
-        return [
-            (n, [a for a, _ in axis], [b for _, b in axis])
-            for n, axis in zip(self.storage.shape, self.intervals, strict=True)
-        ]
+    def _fitting(self, chunks) -> tuple[int, ...]:
+        """One length per axis."""
+        shape = self.storage.shape
+        chunks = chunks * len(shape) if len(chunks) == 1 else chunks
+        if len(chunks) != len(shape) or min(chunks) < 1:
+            raise ValueError(f"blocks of {_by(chunks)} do not fit an array of shape {_by(shape)}")
+        if (many := math.prod(-(-n // c) for n, c in zip(shape, chunks, strict=True))) > _MOST_BLOCKS:
+            raise ValueError(f"{many} blocks of {_by(chunks)}; at most {_MOST_BLOCKS} are planned here")
+        return tuple(min(c, n) for c, n in zip(chunks, shape, strict=True))
+
+    def _planned(self, bound: int) -> tuple:
+        """(numbers of blocks in storage order, buffer by buffer; blocks per buffer; seeks)."""
+        ids, counts, seeks = _graph.io_plan(self.axes, self.storage.dtype.itemsize, self.order, b"", bound,
+                                            list(self.storage.chunk or ()))  # fmt: skip
+        return np.frombuffer(ids, np.uint64).astype(np.int64), np.frombuffer(counts, np.uint64).astype(np.int64), seeks
 
     def rows(self) -> list[tuple]:
         """(strategy, seeks in the array, seeks in block files, bytes, largest buffer)."""
         size, storage = self.storage.dtype.itemsize, self.storage
         if storage.chunk is None:
-            return _graph.io_predict(self._axes(), size, self.order, b"", self.bound)
-        total = math.prod(storage.shape) * size
+            return _graph.io_predict(self.axes, size, self.order, b"", self.bound)
+        lengths = [np.subtract(stops, starts) for _, starts, stops in self.axes]
+        each = reduce(np.multiply.outer, lengths).ravel(self.order) * size
         rows = []
         for name, bound in (("naive blocks", 1), ("clustered", self.bound)):
-            *_, seeks = _graph.io_plan(self._axes(), size, self.order, b"", bound, list(storage.chunk))
-            found = planned(self.boxes, storage, self.order, bound)
-            rows.append((name, seeks, len(self.boxes), total, max(map(self._bytes, found))))
+            ids, counts, seeks = self._planned(bound)
+            buffers = np.add.reduceat(each[ids], np.cumsum(counts) - counts)
+            rows.append((name, seeks, self.blocks, int(each.sum()), int(buffers.max())))
         return rows
-
-    def _bytes(self, members) -> int:
-        elements = sum(math.prod(b - a for a, b in self.boxes[i]) for i in members)
-        return elements * self.storage.dtype.itemsize
 
     def table(self, to_chunks=None) -> str:
         """What the command prints."""
@@ -97,8 +120,8 @@ class Prospect:
         how = "one piece" if storage.chunk is None else f"chunks of {_by(storage.chunk)}"
         lines = [
             f"{storage.path}: {_by(storage.shape)} {storage.dtype}, in {how}, order {self.order}",
-            f"{len(self.boxes)} blocks of {_by(self.chunks)}, buffers of at most "
-            f"{format_bytes(self.bound)}: {len(self.buffers)} buffers",
+            f"{self.blocks} blocks of {_by(self.chunks)}, buffers of at most "
+            f"{format_bytes(self.bound)}: {len(self.counts)} buffers",
             "",
             f"{'strategy':<16}{'seeks in array':>16}{'in blocks':>12}{'seeks':>12}"
             f"{'bytes':>14}{'largest buffer':>16}",
@@ -111,7 +134,7 @@ class Prospect:
         return "\n".join(lines)
 
     def _keep(self, to_chunks) -> list[str]:
-        to_chunks = to_chunks * len(self.chunks) if len(to_chunks) == 1 else to_chunks
+        to_chunks = self._fitting(to_chunks)
         read, seeks, peak, fits, baseline = _graph.io_keep(
             list(self.storage.shape), list(self.chunks), list(to_chunks),
             self.storage.dtype.itemsize, self.bound, self.order)  # fmt: skip
@@ -140,17 +163,16 @@ class Prospect:
             axis.set_yticks([])
             axis.set_title(f"slice {at}", fontsize=8)
         figure.suptitle(
-            f"{os.path.basename(self.storage.path)}: {len(self.boxes)} blocks in "
-            f"{len(self.buffers)} buffers of ≤ {format_bytes(self.bound)}", fontsize=9)  # fmt: skip
+            f"{os.path.basename(self.storage.path)}: {self.blocks} blocks in "
+            f"{len(self.counts)} buffers of ≤ {format_bytes(self.bound)}", fontsize=9)  # fmt: skip
         figure.savefig(path, dpi=150, bbox_inches="tight")
         plt.close(figure)
 
     def _panels(self) -> tuple[list, int, int]:
         """Numbers of buffers, as one table of blocks per slice: fastest axis across."""
-        number = np.empty(len(self.boxes), int)
-        for i, members in enumerate(self.buffers):
-            number[members] = i
-        table = number.reshape([len(axis) for axis in self.intervals])
+        number = np.empty(self.blocks, int)
+        number[self.ids] = np.repeat(np.arange(len(self.counts)), self.counts)
+        table = number.reshape([len(starts) for _, starts, _ in self.axes], order=self.order)
         if self.order == "F":
             table = table.transpose()
         columns = table.shape[-1]

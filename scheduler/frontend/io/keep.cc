@@ -13,6 +13,7 @@ namespace scheduler::io {
 namespace {
 
 constexpr std::size_t kCandidatesMax = 4096;
+constexpr std::uint64_t kStepsMax = 100'000'000;  //!< boxes visited; then the best so far is it
 
 //! Calls `visit` with each index of a grid in storage order.
 template <class Visit>
@@ -32,6 +33,10 @@ std::vector<Extent> counts_of(std::span<const Extent> shape, std::span<const Ext
     counts.push_back((shape[d] + block[d] - 1) / block[d]);
   }
   return counts;
+}
+
+std::uint64_t total(std::span<const Extent> counts) {
+  return std::accumulate(counts.begin(), counts.end(), Extent{1}, std::multiplies<>());
 }
 
 //! Parts into which an axis of one grid is cut by another, as (block, cutter, length).
@@ -89,9 +94,6 @@ std::uint64_t peak_elements(std::span<const Extent> shape, std::span<const Exten
       parts[d][part.block].push_back(part);
     }
   }
-  const auto total = [](std::span<const Extent> counts) {
-    return std::accumulate(counts.begin(), counts.end(), Extent{1}, std::multiplies<>());
-  };
   std::vector<std::uint64_t> missing(total(outs)), kept(total(outs), 0);
   std::size_t next = 0;
   each(outs, [&](std::span<const Extent> at) {
@@ -146,16 +148,17 @@ KeepPlan keep(std::span<const Extent> shape, std::span<const Extent> in,
     choices[d] = d + 1 == n ? std::vector<Extent>{ideal} : divisors_up_to(shape[d], ideal);
     counts[d] = choices[d].size();
   }
+  const std::uint64_t inputs = total(counts_of(shape, in)), outputs = total(counts_of(shape, out));
   KeepPlan best;
   std::size_t tried = 0;
+  std::uint64_t steps = 0;
   each(counts, [&](std::span<const Extent> at) {
-    if (tried >= kCandidatesMax) return;
+    if (tried >= kCandidatesMax || steps >= kStepsMax) return;
     ++tried;
     KeepPlan plan;
     for (std::size_t d = 0; d < n; ++d) plan.read.push_back(choices[d][at[d]]);
-    const std::vector<Extent> files = counts_of(shape, out);
-    plan.seeks = file_seeks(shape, in, plan.read) +
-                 std::accumulate(files.begin(), files.end(), Extent{1}, std::multiplies<>());
+    steps += inputs + outputs + total(counts_of(shape, plan.read));
+    plan.seeks = file_seeks(shape, in, plan.read) + outputs;
     if (best.fits && plan.seeks >= best.seeks) return;
     plan.peak_bytes = peak_elements(shape, plan.read, out) * itemsize;
     plan.fits = plan.peak_bytes <= bound;
@@ -169,9 +172,7 @@ KeepPlan keep(std::span<const Extent> shape, std::span<const Extent> in,
 
 std::uint64_t repartition_baseline(std::span<const Extent> shape, std::span<const Extent> in,
                                    std::span<const Extent> out) {
-  const std::vector<Extent> files = counts_of(shape, in);
-  return file_seeks(shape, out, in) +
-         std::accumulate(files.begin(), files.end(), Extent{1}, std::multiplies<>());
+  return file_seeks(shape, out, in) + total(counts_of(shape, in));
 }
 
 }  // namespace scheduler::io
