@@ -20,6 +20,7 @@ import xarray as xr
 import zarr
 from conftest import SCHEDULER
 from distributed import wait
+from loaders import Halves
 from programs import Gate, until, workers_of
 
 import rask
@@ -60,7 +61,10 @@ def files(tmp_path_factory):
     z = zarr.create_array(str(folder / "2.zarr"), shape=values.shape, chunks=(5, 5, 5), dtype="f4",
                           zarr_format=2)  # fmt: skip
     z[...] = values
-    xr.Dataset({"x": (("a", "b", "c"), values)}).to_netcdf(folder / "x.nc", engine="h5netcdf")
+    netcdf = xr.Dataset({"x": (("a", "b", "c"), values)})
+    netcdf.to_netcdf(folder / "x.nc", engine="h5netcdf")
+    packed = {"x": {"dtype": "i2", "scale_factor": 0.5, "add_offset": 1.0, "_FillValue": -1}}
+    netcdf.to_netcdf(folder / "packed.nc", engine="h5netcdf", encoding=packed)
     return folder
 
 
@@ -77,6 +81,8 @@ FORMATS = {
     "zarr 2": lambda folder: da.from_zarr(str(folder / "2.zarr"), chunks=(7, 20, 20)),
     "netcdf": lambda folder: xr.open_dataset(folder / "x.nc", engine="h5netcdf",
                                              chunks={"a": 7, "b": 7, "c": 7}).x.data,
+    "netcdf decoded": lambda folder: xr.open_dataset(folder / "packed.nc", engine="h5netcdf",
+                                                     chunks={"a": 7, "b": 7, "c": 7}).x.data,
 }  # fmt: skip
 
 
@@ -90,7 +96,7 @@ def test_loads_of_every_format(same, files, kind):
         return whole, total
 
     whole, _ = same(prog)
-    assert whole.tobytes() == np.load(files / "x.npy").tobytes()
+    assert whole.astype("f4").tobytes() == np.load(files / "x.npy").tobytes()
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -157,6 +163,22 @@ def targets(folder, kind):
     return rask.io.raw(folder / f"out.{kind}", "f4", (20, 20, 20), 0, kind, "w+")
 
 
+def test_a_kind_of_array_that_the_user_registers_is_clustered(same, files, tmp_path):
+    """Blocks of 7 lie in rows of three: one access of the array per row, where there is a pass."""
+    log = tmp_path / "log"
+
+    def prog(client):
+        log.write_text("")
+        with dask.annotate(rask={"io": {"cluster": True, "buffer-bytes": 7 * 7 * 20 * 8}}):
+            found = da.from_array(Halves(files / "x.npy", log), chunks=7, name=uuid.uuid4().hex, asarray=True).compute()
+        accesses.append(len(log.read_text().splitlines()))
+        return found
+
+    accesses: list[int] = []
+    np.testing.assert_array_equal(same(prog), np.load(files / "x.npy") / 2)
+    assert accesses == [27, 9 if SCHEDULER == "rask" else 27]
+
+
 @pytest.mark.parametrize("kind", ["C", "F", "hdf5", "zarr"])
 def test_stores_of_every_format(same, files, tmp_path, kind):
     def prog(client):
@@ -194,12 +216,26 @@ def test_to_zarr_and_whole_files(same, files, tmp_path):
             stack = str(tmp_path / f"{uuid.uuid4().hex}.zarr")
             x.rechunk((10, 10, 10)).to_zarr(stack)
             path = rask.io.to_npy(x, tmp_path / "t.npy", order="F")
-        return np.load(path), zarr.open(stack)[...]
+            hdf5 = rask.io.to_hdf5(x, tmp_path / "t.h5", "a/x", create={"chunks": (5, 10, 20), "compression": "gzip"})
+        with h5py.File(hdf5, "r") as f:
+            return np.load(path), zarr.open(stack)[...], f["a/x"][...]
 
-    found, again = same(prog)
+    found, *others = same(prog)
     np.testing.assert_array_equal(found, np.load(files / "x.npy") - 1)
-    np.testing.assert_array_equal(again, found)
-    assert [name for name in os.listdir(tmp_path) if "zarr" not in name] == ["t.npy"]
+    for other in others:
+        np.testing.assert_array_equal(other, found)
+    assert sorted(name for name in os.listdir(tmp_path) if "zarr" not in name) == ["t.h5", "t.npy"]
+
+
+def test_to_hdf5_of_dask_fails_as_on_stock(same, files, tmp_path):
+    def prog(client):
+        with dask.annotate(rask=ON):
+            try:
+                FORMATS["npy"](files).to_hdf5(tmp_path / f"{uuid.uuid4().hex}.h5", "/x")
+            except Exception as e:
+                return type(e).__name__
+
+    assert same(prog) is not None
 
 
 def test_a_file_that_shrinks_or_vanishes_is_an_error_that_names_it(rask_client, tmp_path):
@@ -215,6 +251,41 @@ def test_a_file_that_shrinks_or_vanishes_is_an_error_that_names_it(rask_client, 
     os.remove(path)
     with dask.annotate(rask=ON), pytest.raises(OSError, match="No such file.* on worker tcp.*shrinks"):
         (x + 1).sum().compute()
+
+
+def test_hdf5_files_that_are_cut_off_or_damaged_are_errors_that_name_them(rask_client, files, tmp_path):
+    """Never other numbers: neither where blocks are read natively nor where h5py reads them."""
+    whole = (files / "x.h5").read_bytes()
+    with h5py.File(files / "x.h5", "r") as f:
+        (chunk,) = [f["chunked"].id.get_chunk_info(i).byte_offset for i in (20,)]
+    damaged, short = tmp_path / "damaged.h5", tmp_path / "short.h5"
+    damaged.write_bytes(whole[:chunk] + b"\xff" * 40 + whole[chunk + 40 :])
+    short.write_bytes(whole)
+    x = da.from_array(rask.io.hdf5(damaged, "chunked"), chunks=(7, 20, 20))
+    y = da.from_array(rask.io.hdf5(short, "plain"), chunks=(1, 10, 20))
+    os.truncate(short, len(whole) // 4)
+    for array, path in ((x, damaged), (y, short)):
+        with dask.annotate(rask=ON), pytest.raises(OSError) as e:
+            array.sum().compute()
+        if SCHEDULER == "rask":
+            assert str(path) in str(e.value) and "on worker tcp" in str(e.value)
+
+
+def test_a_file_that_came_to_hold_another_array_is_an_error(rask_client, tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.zeros((8, 100)))
+
+    def loaded():
+        return da.from_array(rask.io.npy(path), chunks=(1, 50), name=uuid.uuid4().hex)
+
+    before = loaded()
+    np.save(path, np.ones((8, 100)))  # other numbers of the same kind are what a plain load gives, too
+    with dask.annotate(rask=ON):
+        assert before.sum().compute() == 800
+    before = loaded()
+    np.save(path, np.ones((80, 100), "f4"))
+    with dask.annotate(rask=ON), pytest.raises(OSError, match="holds another array by now on worker tcp.*x.npy"):
+        before.sum().compute()
 
 
 def test_a_file_that_one_worker_cannot_see_is_an_error_that_names_both(fresh, tmp_path):
@@ -268,6 +339,16 @@ def test_a_disk_that_fills_in_the_middle_of_a_merge(fresh, small_disk):
         target = rask.io.raw(small_disk / "sparse", "f8", x.shape, 0, "C", "r+")
         with pytest.raises(OSError, match=r"No space left on device.* on worker tcp.*sparse"):
             da.store(x, target, lock=False)
+        os.unlink(small_disk / "sparse")
+        with pytest.raises(OSError):
+            rask.io.to_hdf5(x, small_disk / "whole.h5", "x")
+        assert list(small_disk.iterdir()) == []
+        stack = zarr.create_array(str(small_disk / "z"), shape=x.shape, chunks=(4, 50, 100), dtype="f8",
+                                  compressors=None)  # fmt: skip
+        with pytest.raises(OSError, match="No space left on device") as e:
+            da.store(x, stack, lock=False)
+        if SCHEDULER == "rask":
+            assert " on worker tcp" in str(e.value) and "/z" in str(e.value)
 
 
 def the_last_waits(block, gate, block_info=None):

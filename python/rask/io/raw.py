@@ -7,6 +7,7 @@ whole by the client instead.)
 
 from __future__ import annotations
 
+import errno
 import math
 import operator
 import os
@@ -15,12 +16,17 @@ import stat
 import numpy as np
 
 from rask.io import native
+from rask.io.storage import Stamp
 
 
 class RawArray:
-    """Array-like over the bytes of a file."""
+    """Array-like over the bytes of a file.
 
-    def __init__(self, path, dtype, shape, offset=0, order="C", mode="r"):
+    `head` are the bytes before the array that say what it is; a file that has come to begin
+    otherwise holds another array, which is an error.
+    """
+
+    def __init__(self, path, dtype, shape, offset=0, order="C", mode="r", head=b""):
         self.path = os.path.abspath(os.fspath(path))
         self.dtype = np.dtype(dtype)
         if self.dtype.hasobject:
@@ -35,6 +41,7 @@ class RawArray:
             raise ValueError(f"{self.path}: mode is none of 'r', 'r+', 'w+': {mode!r}")
         self.order = order
         self.mode = mode
+        self._head, self._stamp = head, Stamp.of(self.path) if head else None
         if mode != "w+":
             self._check_length()
 
@@ -83,13 +90,25 @@ class RawArray:
     def _source(self) -> tuple:
         return self.path, self.offset, self.dtype, self.shape, self.order
 
+    def _check_head(self) -> None:
+        """The file is the one that was opened, or begins as that one did."""
+        if not self._head or (stamp := Stamp.of(self.path)) == self._stamp or stamp is None:
+            return
+        with open(self.path, "rb", buffering=0) as f:
+            if f.read(len(self._head)) != self._head:
+                reason = f"the file holds another array by now{native.here()}"
+                raise OSError(errno.ESTALE, reason, self.path)
+        self._stamp = stamp
+
     def read_boxes(self, boxes) -> list[np.ndarray]:
         """One array per ((start, stop), …); neighbours on disk are one access."""
+        self._check_head()
         return native.read(*self._source(), boxes)
 
     def write_boxes(self, boxes, arrays) -> tuple:
         """The counterpart of read_boxes."""
         self._writable()
+        self._check_head()
         return native.write(*self._source(), boxes, arrays)
 
     def _writable(self) -> None:
@@ -167,6 +186,7 @@ class RawArray:
         self.write_boxes([box], [block])
 
     def _mapped(self, mode: str) -> np.memmap:
+        self._check_head()
         return np.memmap(self.path, self.dtype, mode, self.offset, self.shape, self.order)
 
 
@@ -189,4 +209,6 @@ def npy(path, mode="r") -> RawArray:
         except (ValueError, AttributeError) as e:
             raise ValueError(f"{path}: not a .npy file that can be read in place: {e}") from e
         offset = f.tell()
-    return RawArray(path, dtype, shape, offset, "F" if fortran else "C", mode)
+        f.seek(0)
+        head = f.read(offset)
+    return RawArray(path, dtype, shape, offset, "F" if fortran else "C", mode, head)
