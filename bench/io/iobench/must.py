@@ -85,6 +85,13 @@ def fast(rows: Rows) -> Iterator[Verdict]:
                             beside_naive(rows, row), "{:+.1f} %", high=3)
 
 
+def threads(rows: Rows) -> Iterator[Verdict]:
+    for row in rows.all(experiment="threads", backend="rask/rask"):
+        yield check("threads", f"{row['threads']} threads, buffers of {row['blocks']} blocks",
+                    "peak of the worker under 60 % of its 1 GB, less what it had before",
+                    row["peak"] / 1e6 if row["seconds"] else None, "{:.0f} MB", high=600)
+
+
 def honest(rows: Rows) -> Iterator[Verdict]:
     wrong = sum(not row["agrees"] for row in rows.rows)
     all_of_them = len(rows.rows)
@@ -93,4 +100,4 @@ def honest(rows: Rows) -> Iterator[Verdict]:
 
 
 def verdicts(rows: Rows) -> list[Verdict]:
-    return [*honest(rows), *planner(rows), *counts(rows), *slow(rows), *fast(rows)]
+    return [*honest(rows), *planner(rows), *counts(rows), *slow(rows), *fast(rows), *threads(rows)]

@@ -212,9 +212,9 @@ class Bench:
         for kind in ("npy", "hdf5", "netcdf", "zarr"):
             array = f"{device.folder}/array.{kind}"
             write_format(kind, array, shape, sizes.block)
-            for backend, blocks in (("stock", None), ("rask/rask", sizes.budgets[-1])):
-                self._slow(device, "formats", backend=backend, shape=shape, array=array, format=kind,
-                           budgets=[blocks])
+            cells = [{"backend": backend, "shape": shape, "array": array, "format": kind, "budgets": [blocks]}
+                     for backend, blocks in (("stock", None), ("rask/rask", sizes.budgets[-1]))]
+            self._in_turn(device, "formats", cells, sizes.close_repeats if kind == "zarr" else 1)
             shutil.rmtree(array) if os.path.isdir(array) else os.remove(array)
 
     def merge(self, device: Throttled) -> None:
@@ -225,6 +225,22 @@ class Bench:
             self._slow(device, "merge", backend=backend, shape=shape, array=f"{device.folder}/array",
                        folder=parts, budgets=[blocks], direction="merge")
             Path(f"{device.folder}/array").unlink(missing_ok=True)
+
+    def _in_turn(self, device: Throttled, experiment: str, cells: list[dict], times: int) -> None:
+        """Cells next to each other, so many times; a row for each of them."""
+        say, found = self.say, [[] for _ in cells]
+        try:
+            for _ in range(times):
+                for job, rows in zip(cells, found):
+                    self.say = rows.append
+                    self._slow(device, experiment, **job)
+        finally:
+            self.say = say
+        for rows in filter(None, found):
+            row = next((row for row in rows if "error" in row), rows[-1])
+            self.say({**row, "seconds": [seconds for each in rows for seconds in each["seconds"]],
+                      "peak": max(each.get("peak", 0) for each in rows),
+                      "agrees": all(each["agrees"] for each in rows)})
 
     def _slow(self, device: Throttled, experiment: str, **job: Any) -> None:
         """A cell that begins with nothing in memory."""
@@ -260,6 +276,15 @@ class Bench:
             data.write_blocks(parts, shape, sizes.block)
             self.cell(**{**common, "repeats": 2}, backend="stock", direction="merge")
             self.cell(**common, direction="merge", budgets=[None, *sizes.budgets])
+
+    def threads(self) -> None:
+        """Several threads that each could load a buffer: together these would pass the bound."""
+        sizes, shape = self.sizes, (self.sizes.cube,) * 3
+        with _folder() as base:
+            data.write_array(f"{base}/array", shape)
+            for threads in sizes.threads:
+                self.cell(labels={"experiment": "threads"}, threads=threads, shape=shape, array=f"{base}/array",
+                          folder=f"{base}/parts", sync=False, repeats=2, budgets=[sizes.budgets[-1]])
 
 
 def predicted(shape, block: int, order: str, select: str, bound: int) -> list[tuple]:
