@@ -59,7 +59,7 @@ def slow(rows: Rows) -> Iterator[Verdict]:
     for kind, times in (("npy", 2), ("hdf5", 2), ("netcdf", 2), ("zarr", 1)):
         yield check("formats", kind, f"by full slices ≥ {times} × as fast as naive blocks",
                     ratio(rows.seconds(experiment="formats", format=kind, backend="stock"),
-                          rows.seconds(experiment="formats", format=kind, backend="rask/rask")), "{:.1f} ×", low=times)
+                          rows.seconds(experiment="formats", format=kind, backend="rask/rask")), "{:.2f} ×", low=times)
     found = [row for name in ("split", "single", "merge", "formats")
              for row in rows.all(experiment=name, backend="rask/rask") if row["seconds"]]
     peak = max((row["peak"] for row in found), default=None)
