@@ -168,9 +168,10 @@ def test_a_kind_of_array_that_the_user_registers_is_clustered(same, files, tmp_p
     log = tmp_path / "log"
 
     def prog(client):
-        log.write_text("")
+        x = da.from_array(Halves(files / "x.npy", log), chunks=7, name=uuid.uuid4().hex)
+        log.write_text("")  # Dask has looked at it
         with dask.annotate(rask={"io": {"cluster": True, "buffer-bytes": 7 * 7 * 20 * 8}}):
-            found = da.from_array(Halves(files / "x.npy", log), chunks=7, name=uuid.uuid4().hex, asarray=True).compute()
+            found = x.compute()
         accesses.append(len(log.read_text().splitlines()))
         return found
 
@@ -343,12 +344,17 @@ def test_a_disk_that_fills_in_the_middle_of_a_merge(fresh, small_disk):
         with pytest.raises(OSError):
             rask.io.to_hdf5(x, small_disk / "whole.h5", "x")
         assert list(small_disk.iterdir()) == []
-        stack = zarr.create_array(str(small_disk / "z"), shape=x.shape, chunks=(4, 50, 100), dtype="f8",
-                                  compressors=None)  # fmt: skip
+
+
+def test_chunks_that_meet_a_full_disk_are_an_error(rask_client, small_disk):
+    x = da.ones((40, 100, 100), chunks=(4, 50, 50), dtype="f8")  # 3.2 MB
+    stack = zarr.create_array(str(small_disk / "z"), shape=x.shape, chunks=(4, 50, 100), dtype="f8",
+                              compressors=None)  # fmt: skip
+    with dask.annotate(rask={"io": {"cluster": True, "buffer-bytes": "200 kB"}}):
         with pytest.raises(OSError, match="No space left on device") as e:
             da.store(x, stack, lock=False)
-        if SCHEDULER == "rask":
-            assert " on worker tcp" in str(e.value) and "/z" in str(e.value)
+    if SCHEDULER == "rask":
+        assert " on worker tcp" in str(e.value) and "/z" in str(e.value)
 
 
 def the_last_waits(block, gate, block_info=None):

@@ -56,8 +56,11 @@ class Hdf5Array:
             return dataset[index]
 
     def __setitem__(self, index, value) -> None:
-        with self._open("r+") as dataset:
-            dataset[index] = value
+        try:
+            with self._open("r+") as dataset:
+                dataset[index] = value
+        except RuntimeError as e:  # what HDF5 makes of a full disk when it closes the file
+            raise OSError(f"{self.path}: {e}") from e
 
     def __array__(self, dtype=None, copy=None):
         return np.asarray(self[...], dtype=dtype)
