@@ -46,6 +46,7 @@ bench-io: build ## clustered I/O: seeks counted, split and merge on a slow and a
 build: setup $(BUILD)/build.ninja ## compile (optimised) into python/rask/_native
 	@echo "== build"
 	@cmake --build --preset release
+	@$(VENV)/python -m compileall -q python/rask
 
 setup: $(STAMPS)/system $(STAMPS)/venv ## system packages and .venv
 

@@ -14,12 +14,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import distributed
 import pytest
+import yaml
 from conftest import ENV, SCHEDULER, make_cluster
 from programs import free_port, inc, until
 
 RASK = [sys.executable, "-m", "rask"]
 STOCK = [sys.executable, "-m", "dask"]
+plain_yaml = yaml.safe_load
 KIND = RASK if SCHEDULER == "rask" else STOCK
 
 
@@ -58,6 +61,28 @@ def test_version_and_help_answer():
         assert version.returncode == 0 and re.search(r"rask, version \d+\.\d+", version.stdout)
         shown = call(*command, "--help")
         assert shown.returncode == 0 and "Usage:" in shown.stdout
+
+
+@pytest.mark.parametrize("text", [
+    Path(distributed.__file__).with_name("distributed.yaml").read_text(),
+    "a: 0x10\nb: 010\nc: 1_000\nd: 5 minutes\ne: 2026-01-02\nf: ~\ng: [yes, no, 'on', .inf, 1e3]\n",
+    "base: &b {x: 1}\nmore: {<<: *b, y: 2}\n? [1, 2]\n: |\n  two\n  lines\n",
+    "", "a: [1\n", "a: b: c\n", "\tx: 1\n", "a: !!python/object:os.system 1\n", "a: &b 1\nc: *d\n",
+])
+def test_configuration_files_say_what_they_say_to_stock(text):
+    from rask.cli.quick_yaml import quick_yaml
+
+    def read():
+        try:
+            return yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            return type(error), str(error)
+
+    stock = read()
+    with quick_yaml():
+        assert yaml.safe_load is not plain_yaml
+        assert read() == stock
+    assert yaml.safe_load is plain_yaml
 
 
 def test_every_stock_option_is_taken():

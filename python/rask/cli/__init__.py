@@ -13,10 +13,13 @@ gc.disable()
 
 import click  # noqa: E402
 
-from rask.cli.io_plan import io_plan  # noqa: E402
-from rask.cli.scheduler import scheduler  # noqa: E402
-from rask.cli.version import version_option  # noqa: E402
-from rask.cli.worker import worker  # noqa: E402
+from rask.cli.quick_yaml import quick_yaml  # noqa: E402
+
+with quick_yaml():
+    from rask.cli.io_plan import io_plan
+    from rask.cli.scheduler import scheduler
+    from rask.cli.version import version_option
+    from rask.cli.worker import worker
 
 gc.freeze()
 gc.enable()
