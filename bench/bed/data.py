@@ -10,6 +10,7 @@ from distributed import wait
 from distributed.worker import get_data_from_worker
 
 from bed import meter, tasks
+from bed.holder import Holder
 from bed.ping import summary
 from bed.programs import Program
 
@@ -107,7 +108,8 @@ class UnderGil(Program):
     """W11: reads values from a worker while its threads are idle, spin in Python, or hold the GIL.
 
     `received` came from another worker, and the load uses it, so that the copy is kept; `live` are
-    objects nobody asked for before, which have to be pickled, with the GIL: for comparison.
+    objects nobody asked for before, which have to be pickled, with the GIL: for comparison. Each read
+    has its floor beside it: a read of the same value from a process that does nothing but hold it.
     """
 
     seconds = 6
@@ -125,10 +127,12 @@ class UnderGil(Program):
         frames = self.client.map(tasks.frame, [1000] * 3 * self.live_reads, **here)
         wait([*self.values.values(), *frames])
         self.live = iter(frames)
+        self.copies = {future.key: future.result() for future in self.values.values()}
 
     def reads(self, kinds, load) -> dict:
         """Percentiles of reads of each value, and of control messages, while `load` runs."""
-        waits: dict[str, list[float]] = {kind: [] for kind in [*kinds, "control"]}
+        floors = [f"{kind} floor" for kind in kinds if kind in self.values]
+        waits: dict[str, list[float]] = {kind: [] for kind in [*kinds, *floors, "control"]}
         end = time.monotonic() + self.seconds
         while time.monotonic() < end and not any(f.done() for f in load):
             for kind in waits:
@@ -142,14 +146,20 @@ class UnderGil(Program):
 
     async def read(self, kind):
         """What a gather straight from the workers does once it knows who has the key."""
+        kind, _, floor = kind.partition(" ")
         key = (next(self.live) if kind == "live" else self.values[kind]).key
-        got = await get_data_from_worker(self.client.rpc, [key], self.worker)
+        holder = self.holder.address if floor else self.worker
+        got = await get_data_from_worker(self.client.rpc, [key], holder)
         assert list(got["data"]) == [key], f"{kind} is not there"
 
     async def ask_worker(self, _kind):
         return await self.client.rpc(self.worker).identity()
 
     def timed(self):
+        with Holder(self.copies) as self.holder:
+            return self.rounds()
+
+    def rounds(self):
         plain = ["int", "bytes", "dict", "array"]
         result = {"idle": self.reads(plain, []), "idle, live": self.reads(["live"], [])}
         # Live objects make a round wait for the GIL: they have rounds of their own.
@@ -165,7 +175,7 @@ class UnderGil(Program):
         return result
 
     def after(self):
-        self.values, self.live = {}, None
+        self.values, self.copies, self.live = {}, {}, None
 
 
 PROGRAMS = {"scatter": Scatter, "gather": Gather, "transfer": Transfer,

@@ -17,7 +17,7 @@ import time
 
 import msgpack
 
-_HANDSHAKE = {"compression": None, "python": list(sys.version_info[:3]), "pickle-protocol": 5}
+HANDSHAKE = {"compression": None, "python": list(sys.version_info[:3]), "pickle-protocol": 5}
 _REQUEST = {"op": "identity", "n_workers": 0, "reply": True}
 
 
@@ -64,7 +64,7 @@ def main(address: str, period: float) -> None:
     host, port = address.removeprefix("tcp://").rsplit(":", 1)
     sock = socket.create_connection((host, int(port)))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.sendall(packed(_HANDSHAKE))
+    sock.sendall(packed(HANDSHAKE))
     read_message(sock)
     request = packed(_REQUEST)
     waits: list[float] = []

@@ -145,6 +145,8 @@ def remarks(row: Row, by: dict[str, dict]) -> list[str]:
             parts.append(f"registered in {entry['register_s']:.2f} s")
         runs = [] if who in RAW else entry["repeats"] or [entry["first"]]
         parts += extras(runs[-1]) if runs else []
+        if runs and (over := slowest_over_floor(runs[-1])) is not None:
+            parts.append(f"a read's p99 over its floor's, at most: {number(over)} ms")
         if parts:
             lines.append(f"{who}: " + ", ".join(parts))
     return lines
@@ -198,8 +200,17 @@ def _over(floor: str):
 def _reads_p99(entry, by):
     """The slowest kind of value while threads spin or hold the GIL."""
     run = _run(entry)
-    waits = [kind for load in ("spin", "hold") for kind in run[load].values()]
-    return max((kind["p99_ms"] for kind in waits if kind["count"]), default=None)
+    waits = [wait for load in ("spin", "hold") for kind, wait in run[load].items()
+             if not kind.endswith("floor")]
+    return max((wait["p99_ms"] for wait in waits if wait["count"]), default=None)
+
+
+def slowest_over_floor(run: dict) -> float | None:
+    """By how much the p99 of a kind of value is above that of its floor, at most; None: no floors."""
+    over = [waits[kind]["p99_ms"] - waits[f"{kind} floor"]["p99_ms"]
+            for load in ("spin", "hold") for waits in [run.get(load, {})] for kind in waits
+            if waits.get(f"{kind} floor", {}).get("count") and waits[kind]["count"]]
+    return max(over, default=None)
 
 
 LIMITS = {

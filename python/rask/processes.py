@@ -60,8 +60,9 @@ class Process:
     def log_text(self) -> str:
         return self.log.read_text(errors="replace")
 
-    def wait_for(self, pattern: str, timeout: float = START_TIMEOUT) -> re.Match[str]:
-        """Waits until the log holds `pattern`."""
+    def wait_for(self, pattern: str, timeout: float = START_TIMEOUT,
+                 interval: float = 0.02) -> re.Match[str]:
+        """Waits until the log holds `pattern`, looking every `interval` seconds."""
         deadline = time.monotonic() + timeout
         while True:
             ended = not self.alive()
@@ -71,7 +72,7 @@ class Process:
                 state = f"ended with {self.popen.returncode}" if ended else "is silent"
                 raise ProcessFailed(f"{self.name} {state}; expected /{pattern}/ in its log:\n"
                                     f"{self.log_text()}")
-            time.sleep(0.02)
+            time.sleep(interval)
 
     def signal(self, number: int) -> None:
         if self.alive():
