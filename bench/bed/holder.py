@@ -29,8 +29,9 @@ def message_of(frames: list) -> bytes:
 
 
 def answer(key: str, value) -> bytes:
-    """What a worker that holds `value` would say."""
-    return message_of(dumps({"status": "OK", "data": {key: to_serialize(value)}}))
+    """What a worker that holds `value` would say; not compressed, as on any connection within a machine."""
+    said = {"status": "OK", "data": {key: to_serialize(value)}}
+    return message_of(dumps(said, context={"compression": None}))
 
 
 def read_message(sock: socket.socket):
