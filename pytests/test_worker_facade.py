@@ -235,7 +235,7 @@ def test_a_stack_is_counted_as_stock_counts_it(depth):
 
     from distributed import profile
 
-    from rask.worker.profiling import STOP, add_stack, stack_of
+    from rask.worker.profiling import STOP, add_stack, frames_of, stack_of
 
     ours, stock = profile.create(), profile.create()
 
@@ -244,8 +244,67 @@ def test_a_stack_is_counted_as_stock_counts_it(depth):
             return down(n - 1)
         frame = sys._getframe()
         for _ in range(2):  # on one line: a profile names the line that runs
-            nodes = add_stack(ours, stack_of(frame)), profile.process(frame, True, stock, stop=STOP)
+            nodes = add_stack(ours, stack_of(frames_of(frame))), profile.process(frame, True, stock, stop=STOP)
             assert nodes[0] == nodes[1]
 
     down(depth)
     assert ours == stock
+
+
+def test_samples_are_counted_first_and_put_into_the_trees_when_somebody_asks():
+    import threading
+    from collections import defaultdict
+
+    from distributed import profile
+
+    from rask.worker.profiling import Profiled
+
+    class Base:
+        low_level_profiler = False
+
+        def __init__(self):
+            self.active_threads, self.spent = {}, []
+            self.profile_recent, self.profile_keys = profile.create(), defaultdict(profile.create)
+
+        def cycle_profile(self):  # as stock's
+            self.past, self.profile_recent = self.profile_recent, profile.create()
+            self.profile_keys.clear()
+
+        def digest_metric(self, name, value):
+            self.spent.append(name)
+
+    class Sampled(Profiled, Base):
+        pass
+
+    worker, inside, gate = Sampled(), threading.Event(), threading.Event()
+
+    def task():
+        inside.set()
+        gate.wait()
+
+    thread = threading.Thread(target=task)
+    thread.start()
+    try:
+        inside.wait()
+        worker.trigger_profile()  # nothing runs
+        assert worker.profile_recent == profile.create()
+        for key in ("task-1", "task-2", ("other", 3)):
+            worker.active_threads[thread.ident] = key
+            worker.trigger_profile()
+        assert worker._profile_recent["count"] == 0  # only counted so far
+        assert worker.profile_recent["count"] == 3
+        assert {key: tree["count"] for key, tree in worker.profile_keys.items()} == {"task": 2, "other": 1}
+        names, node = [], worker.profile_keys["task"]
+        while node["children"]:
+            (node,) = node["children"].values()
+            assert node["count"] == (2 if node["children"] else 0)  # the innermost as in stock
+            names.append(node["description"]["name"])
+        assert "task" in names
+        worker.trigger_profile()
+        worker.cycle_profile()
+        assert worker.spent == ["profile-duration"]
+        assert worker.past["count"] == 4
+        assert worker.profile_recent["count"] == 0 and not worker.profile_keys
+    finally:
+        gate.set()
+        thread.join()
