@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
+from collections.abc import Callable
 from typing import Any
 
 from spliter import kernels
@@ -17,8 +18,9 @@ PROCESSES = 2
 def _hold(pipe: Any, pieces: list[range], rows: int, columns: int) -> None:
     blocks = [kernels.uniform(piece, rows, columns) for piece in pieces]
     pipe.send("ready")
-    while pipe.recv() == "go":
-        pipe.send(kernels.add(kernels.histogram(block) for block in blocks))
+    while (work := pipe.recv()) is not None:
+        kernel, merge = work
+        pipe.send(merge(kernel(block) for block in blocks))
 
 
 class Floor:
@@ -39,16 +41,17 @@ class Floor:
         self.seconds: list[float] = []
         self.total: Any = None
 
-    def run(self) -> float:
-        """Once more; its time is given and goes to `seconds`, the histogram to `total`."""
+    def run(self, kernel: Callable[..., Any] = kernels.histogram,
+            merge: Callable[..., Any] = kernels.add) -> float:
+        """Once more; its time is given and goes to `seconds`, what is merged of all blocks to `total`."""
         begin = time.perf_counter()
         for _, pipe in self._started:
-            pipe.send("go")
-        self.total = kernels.add(pipe.recv() for _, pipe in self._started)
+            pipe.send((kernel, merge))
+        self.total = merge(pipe.recv() for _, pipe in self._started)
         self.seconds.append(time.perf_counter() - begin)
         return self.seconds[-1]
 
     def close(self) -> None:
         for process, pipe in self._started:
-            pipe.send("end")
+            pipe.send(None)
             process.join()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 from spliter import local, plan
@@ -21,12 +22,12 @@ def say(row: dict) -> None:
 
 
 def sizes_of(job: dict) -> plan.Sizes:
-    from dataclasses import replace
-
     sizes = plan.QUICK if job["quick"] else plan.FULL
     if job.get("scale"):
         sizes = replace(sizes, histogram=replace(sizes.histogram, scale=job["scale"]),
                         kmeans=replace(sizes.kmeans, scale=job["scale"] / 2))
+    if job.get("blocks"):
+        sizes = replace(sizes, floor_blocks=tuple(job["blocks"]))
     return sizes
 
 

@@ -25,6 +25,11 @@ def histogram(data: Data, mode: str) -> tuple[Any, dict[str, float]]:
     return units.total(kernels.histogram, kernels.add).result(), seconds
 
 
+def extremes(data: Data, mode: str) -> tuple[Any, dict[str, float]]:
+    units, seconds = prepare(mode, data)
+    return units.total(kernels.largest, kernels.larger).result(), seconds
+
+
 def virtual_histogram(data: Data, mode: str, seconds_per_row: float) -> Any:
     units, seconds = prepare(mode, data)
     total = units.total(kernels.nap, kernels.add, centre=0.0, seconds_per_row=seconds_per_row)

@@ -158,7 +158,7 @@ class Run:
             self.progress.say(str(wrong))
         else:
             wrong = run_job({"experiment": experiment, "backend": backend, "quick": self.args.quick,
-                             "probe": probe, "scale": self.args.scale}, self.progress, keep,
+                             "probe": probe, "scale": self.args.scale, "blocks": self.args.blocks}, self.progress, keep,
                             min(self.args.timeout, left))
         self.failed += [wrong] if wrong else []
         return wrong is None
@@ -200,6 +200,8 @@ def main() -> int:
     parser.add_argument("--results", type=Path, help="another folder to keep results in")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--scale", type=float, help="of the virtual nodes; 1 is the paper's 48 slots")
+    parser.add_argument("--blocks", type=lambda text: [int(n) for n in text.split(",")],
+                        help="of histogram.floor, separated by commas, instead of 2 to 18 432")
     parser.add_argument("--timeout", type=float, default=900, help="seconds per experiment and backend")
     parser.add_argument("--minutes", type=float, default=19.5, help="when they are over, it ends")
     parser.add_argument("--resume", action="store_true", help="not what is kept whole")

@@ -182,11 +182,34 @@ def histogram_floor(cells: Cells, sizes: Sizes, probe: bool) -> None:
                        same_as="all", beside=floor.run if floor and compared else None,
                        what="floor", blocks=blocks, made=made, tasks=tasks_of(blocks))
         if floor:
-            floor.close()
             cells.say({**cells.labels, "app": "histogram", "backend": "bare", "mode": "floor",
-                       "what": "floor", "blocks": blocks, "seconds": floor.seconds,
+                       "what": "floor", "blocks": blocks, "seconds": floor.seconds[:],
                        "agrees": int(floor.total.sum()) == sizes.floor_pieces * PIECE_ROWS})
+        if blocks == sizes.floor_blocks[-1]:
+            light_floor(cells, data, floor, sizes.repeats)
+        if floor:
+            floor.close()
         del data
+
+
+def light_floor(cells: Cells, data: Data, floor: bare.Floor | None, repeats: int) -> None:
+    """The same blocks with a kernel that takes next to no time: what is left is what each mode costs."""
+    blocks, seconds = data.x.numblocks[0], []
+
+    def beside() -> float:
+        assert floor is not None
+        seconds.append(floor.run(kernels.largest, kernels.larger))
+        return seconds[-1]
+
+    for mode in ("baseline",) if cells.labels["backend"] == "stock-inf" else ("spliter", "baseline"):
+        cells.cell("histogram", mode, lambda: data, programs.extremes, repeats if floor else 1,
+                   same_as="light", beside=beside if floor else None, what="light", blocks=blocks,
+                   tasks=tasks_of(blocks))
+    if floor:
+        cells.say({**cells.labels, "app": "histogram", "backend": "bare", "mode": "floor",
+                   "what": "light", "blocks": blocks, "seconds": seconds,
+                   "agrees": programs.agree("histogram", floor.total,
+                                            cells.expected.get(("histogram", "light")))})
 
 
 def histogram_split(cells: Cells, sizes: Sizes, probe: bool) -> None:
