@@ -30,9 +30,44 @@ def test_quick_bench(tmp_path):
     for line in done.stdout.splitlines():
         if line.startswith("| all |") and not line.endswith("| not run |"):
             assert line.endswith("| holds |"), line
+    for figure in ("The floor", "Table 1", *(f"Fig. {number}" for number in (*range(9, 18), 20, 21))):
+        assert f", {figure}" in done.stdout, figure
     for app in APPS:
         assert (tmp_path / f"{app}.png").stat().st_size > 20_000
         assert "What must hold" in (tmp_path / f"{app}.md").read_text()
+
+
+def test_figures_are_tables_of_what_was_measured_and_go_into_a_page(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(REPO / "bench"))
+    from bed.kept import Rows
+    from spliter import figures, report
+
+    def row(nodes, mode, backend, seconds):
+        return {"experiment": "histogram.nodes", "app": "histogram", "what": "fragmented", "mode": mode,
+                "backend": backend, "nodes": nodes, "blocks": 9, "seconds": seconds, "parts": {"split": 0.1},
+                "agrees": True}
+
+    meta = {"when": "2026-01-01 00:00:00", "cores": 2, "took": 60.0, "load": 1.0}
+    rows = Rows([row(1, "baseline", "stock-inf", [3.0, 1.0, 2.0]), row(1, "spliter", "stock-inf", [0.5]),
+                 row(4, "baseline", "rask/rask", [123.4]), row(4, "spliter", "rask/rask", [])],
+                {"histogram.nodes.stock-inf": meta})
+    ((title, table),) = figures.of(rows, "histogram")
+    assert title == "Fig. 9: 48 blocks per slot, more and more nodes"
+    assert table.splitlines() == [
+        "| virtual nodes                     |   1 |   4 |",
+        "|-----------------------------------|----:|----:|",
+        "| a task per block, stock           |   2 |   – |",
+        "| a task per block, rask            |   – | 123 |",
+        "| SplIter, stock                    | 0.5 |   – |",
+        "| a task per block ÷ SplIter, stock |   4 |   – |"]
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{report.BEGIN}\nstale\n{report.END}\nafter\n")
+    for _ in range(2):  # rendering again changes nothing
+        report.into(page, rows, "here")
+        text = page.read_text()
+        assert text.startswith(f"before\n{report.BEGIN}\nMeasured 2026-01-01")
+        assert text.endswith(f"{report.END}\nafter\n") and "stale" not in text
+        assert text.count(table) == 1 and "![Histogram](here/histogram.png)" in text
 
 
 def test_what_is_kept_whole_is_not_run_again_and_what_is_not_is(tmp_path):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import wait
-from programs import until
+from programs import until, workers_of
 
 import rask
 from rask.spliter import partitions, placement
@@ -243,18 +243,24 @@ def test_every_cut_and_scheme_covers_all_blocks(same):
     ("STATIC", [250] * 4), ("SS", [1] * 1000), ("MFSC", [31] * 32 + [8]),
     ("TSS", [125, 117, 109, 101, 93, 85, 77, 69, 61, 53, 45, 37, 28]),
     ("FAC2", [125] * 4 + [63] * 4 + [32] * 4 + [16] * 4 + [8] * 4 + [4] * 4 + [2] * 4),
+    ("GSS", [250, 188, 141, 106, 79, 59, 45, 33, 25, 19, 14, 11, 8, 6, 4, 3, 3, 2] + [1] * 4),
     ("TFSS", [113] * 4 + [81] * 4 + [49] * 4 + [17, 11]),
+    ("FISS", [27] * 4 + [29] * 4 + [31] * 4 + [33] * 4 + [35] * 4 + [37] * 4 + [39] * 4 + [41, 35]),
     ("VISS", [27] * 4 + [40] * 4 + [47] * 4 + [50] * 4 + [52] * 4 + [53, 53, 30]),
+    ("PLS", [125] * 5 + [94, 71, 53, 40, 30, 22, 17, 12, 9, 7, 5, 4, 3, 2, 2] + [1] * 4),
+    ("PSS", [167, 139, 116, 97, 81, 67, 56, 47, 39, 32, 27, 22, 19, 16, 13, 11, 9, 7, 6, 5, 4, 4,
+             3, 3, 2, 2] + [1] * 6),
 ])
 def test_schemes_are_those_of_the_scheduler(scheme, sizes):
     assert placement.chunks(scheme, 1000, 4) == sizes
     assert placement.chunks("FISS", 1000, 4, batches=3) == [50] * 4 + [83] * 4 + [116] * 4 + [4]
 
 
-def test_rechunk_has_a_block_per_partition(same):
+@pytest.mark.parametrize("method", ["tasks", "p2p"])
+def test_rechunk_has_a_block_per_partition(same, method):
     def prog(client):
         x, y = numbered((30, 4), ((1,) * 30, (4,)))
-        z = rask.spliter(y, per=2).rechunk(method="tasks")
+        z = rask.spliter(y, per=2).rechunk(method=method)
         return z.numblocks, (z.compute() == x).all()
 
     assert same(prog) == ((4, 1), True)
@@ -292,6 +298,32 @@ def test_no_block_moves(fresh):
         after = sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total)
                     .values())
     assert after == before
+
+
+@pytest.mark.parametrize("scheduler", ["rask", "stock"])
+def test_stock_and_rask_workers_in_one_cluster(fresh, scheduler):
+    """Each takes its blocks as its kind does: a rask worker one by one, a stock worker all at once."""
+    cluster = fresh(scheduler, "stock", n_workers=1)
+    cluster.kinds = (scheduler, "rask")
+    cluster.add_worker()
+    with cluster.connected() as client:
+        workers = sorted(workers_of(client))
+        assert len(workers) == 2
+        x = np.arange(600.0)
+        blocks = [client.submit(np.arange, 10.0 * i, 10.0 * i + 10, workers=[workers[i % 2]])
+                  for i in range(60)]
+        parts = rask.spliter(blocks)
+        assert [part.worker for part in parts] == workers and held_once(parts, client)
+        for pass_as in partitions.PASS_AS:
+            found = client.gather(parts.map(lambda b: np.concatenate([np.ravel(i) for i in b]).sum(),
+                                            pass_as=pass_as))
+            assert sum(found) == x.sum()
+        assert parts.reduce(operator.add, np.sum).result() == x.sum()
+        assert parts.reduce(operator.sub, np.sum, ordered=True).result() == 2 * x[:10].sum() - x.sum()
+        joined = client.gather([part.held for part in parts.materialize()])
+        rows = [np.concatenate([x[10 * i:10 * i + 10] for i in part.get_indexes()]) for part in parts]
+        assert all((a == b).all() for a, b in zip(joined, rows))
+        assert all(len(held) == 1 for held in client.who_has(blocks).values())
 
 
 @pytest.mark.parametrize(("shape", "chunks"), [((600,), (1,)), ((1, 600), (1, 1)),

@@ -65,6 +65,24 @@ def test_replicas_even_out_bytes_per_thread():
     assert home.count("a") == 10
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_blocks_of_which_half_have_a_copy_are_balanced_within_one_block(seed):
+    """Where copies allow it at all: homes of single blocks are dealt evenly, as a scatter leaves them."""
+    draw = random.Random(seed)
+    names = [f"tcp://{i}" for i in range(draw.randint(2, 6))]
+    workers = {name: WorkerView(1, True) for name in names}
+    holders, weights = [], []
+    for i in range(40 * len(names)):
+        first = names[i % len(names)]
+        copied = draw.random() < 0.5
+        holders.append((first, draw.choice([n for n in names if n != first])) if copied else (first,))
+        weights.append(draw.randint(50, 100))
+    home = placement.homes(holders, weights, workers)
+    assert all(worker in held for worker, held in zip(home, holders))
+    loads = [sum(w for w, h in zip(weights, home) if h == name) for name in names]
+    assert max(loads) - sum(loads) / len(loads) <= max(weights)
+
+
 def test_workers_that_do_not_run_get_nothing():
     workers = {"a": WorkerView(1, False), "b": WorkerView(1, True)}
     assert placement.homes([("a",), ("a", "b")], [1, 1], workers) == ["b", "b"]

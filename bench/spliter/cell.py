@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,7 @@ def sizes_of(job: dict) -> plan.Sizes:
     sizes = plan.QUICK if job["quick"] else plan.FULL
     if job.get("scale"):
         sizes = replace(sizes, histogram=replace(sizes.histogram, scale=job["scale"]),
-                        kmeans=replace(sizes.kmeans, scale=job["scale"] / 2))
+                        kmeans=replace(sizes.kmeans, scale=job["scale"] / 3))
     if job.get("blocks"):
         sizes = replace(sizes, floor_blocks=tuple(job["blocks"]))
     return sizes
@@ -33,6 +34,7 @@ def sizes_of(job: dict) -> plan.Sizes:
 
 def on_cluster(job: dict, sizes: plan.Sizes) -> None:
     app, name = job["experiment"].split(".")
+    due = time.monotonic() + job["pace"]
     reason = why_not()
     network = Network() if reason is None else None
     # Threads may exist only from here on: a namespace belongs to the thread that made it.
@@ -51,7 +53,7 @@ def on_cluster(job: dict, sizes: plan.Sizes) -> None:
     try:
         with bed, Client(bed.address, timeout=120) as client:
             try:
-                SERIES[job["experiment"]](Cells(bed, client, say, **labels), sizes, job["probe"])
+                SERIES[job["experiment"]](Cells(bed, client, say, due, **labels), sizes, job["probe"])
             except BaseException:
                 print(bed.logs(), file=sys.stderr)
                 raise

@@ -18,10 +18,12 @@ from spliter.modes import Data
 
 
 class Cells:
-    """Measures on one cluster; `say(row)` is told of every finished cell."""
+    """Measures on one cluster; `say(row)` is told of every finished cell. After `due` (of the
+    monotonic clock) nothing is repeated."""
 
-    def __init__(self, bed: Bed, client: Any, say: Callable[[dict], None], **labels: Any):
+    def __init__(self, bed: Bed, client: Any, say: Callable[[dict], None], due: float, **labels: Any):
         self.bed = bed
+        self.due = due
         self.client = client
         self.say = say
         self.labels = labels
@@ -46,12 +48,14 @@ class Cells:
     def cell(self, app: str, mode: str, make: Callable[[], Data], run: Callable[..., Any],
              repeats: int = 1, same_as: Any = None, beside: Callable[[], float] | None = None,
              **labels: Any) -> dict:
-        """Runs `run(data, mode)` so often and reports the row. `make` gives the data each time;
+        """Runs `run(data, mode)` up to so often and reports the row. `make` gives the data each time;
         results with the same `same_as` must agree. `beside` is run before each; the row has its seconds
         too."""
         row = {**self.labels, "app": app, "mode": mode, **labels, "seconds": [], "parts": {}, "beside": []}
         try:
-            for _ in range(repeats):
+            for turn in range(repeats):
+                if turn and time.monotonic() > self.due:
+                    break
                 if beside is not None:
                     row["beside"].append(beside())
                 self._once(row, app, mode, make(), run, same_as)

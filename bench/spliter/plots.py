@@ -16,13 +16,12 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: E402
 
 from bed.kept import Rows  # noqa: E402
+from spliter.figures import NAMES  # noqa: E402
 
 COLOURS = {"baseline": "#7a7a7a", "spliter": "#0b7285", "materialized": "#2f9e44",
            "rechunk-lazy": "#f08c00", "rechunk-persisted": "#c2255c", "rechunk-p2p": "#7048e8",
            "rechunk-2023": "#862e9c"}
-NAMES = {"baseline": "a task per block", "spliter": "SplIter", "materialized": "SplIter materialised",
-         "rechunk-lazy": "rechunk, every pass", "rechunk-persisted": "rechunk once",
-         "rechunk-p2p": "rechunk P2P", "rechunk-2023": "rechunk P2P of 2023"}
+FIT, LOOKUP = "#74c0fc", "#1864ab"  # work of one core: no mode and no cluster
 SIDES = {"stock": {"linestyle": (0, (4, 2)), "markerfacecolor": "white"}, "rask": {"linestyle": "-"}}
 STYLE = {"font.size": 10, "font.family": "DejaVu Sans", "axes.spines.top": False,
          "axes.spines.right": False, "axes.grid": True, "grid.color": "#e9ecef", "axes.axisbelow": True,
@@ -184,14 +183,30 @@ def trees_panel(ax: Any, rows: Rows) -> None:
     if not found:
         return _empty(ax, title)
     at = range(len(found))
-    ax.bar(at, [row["fit"] for row in found], 0.6, color="#74c0fc", label="fit all trees")
+    ax.bar(at, [row["fit"] for row in found], 0.6, color=FIT, label="fit all trees")
     ax.bar(at, [row["lookup"] for row in found], 0.6, bottom=[row["fit"] for row in found],
-           color=COLOURS["spliter"], label=f"k neighbours of {_plain(found[0]['query_rows'])} points")
+           color=LOOKUP, label=f"k neighbours of {_plain(found[0]['query_rows'])} points in all")
     ax.set_xticks(at, [f"{row['trees']} × {row['rows'] // 1000} k" for row in found])
     ax.set_xlabel("trees × points each")
     ax.set_ylabel("seconds")
     ax.set_title(title, pad=10)
     ax.grid(axis="x", visible=False)
+    ax.legend(loc="upper left")
+    return None
+
+
+def tree_size_panel(ax: Any, rows: Rows) -> None:
+    title = "Figs 18, 19: one tree, larger and larger, one core"
+    found = sorted(rows.all(app="knn", what="trees"), key=lambda row: row["rows"])
+    if not found:
+        return _empty(ax, title)
+    for part, colour, label in (("fit", FIT, "fit one tree"), ("lookup", LOOKUP, "look up in one tree")):
+        ax.plot([row["rows"] for row in found], [row[part] / row["trees"] for row in found], color=colour,
+                marker="o", markersize=5, linewidth=2, label=label)
+    _axes(ax, title, "points in the tree", [], "seconds", log=False)
+    ax.set_xscale("linear")
+    ax.set_xticks([row["rows"] for row in found], [_plain(row["rows"]) for row in found])
+    ax.set_ylim(bottom=0)
     ax.legend(loc="upper left")
     return None
 
@@ -206,8 +221,9 @@ def growth_panel(ax: Any, rows: Rows) -> None:
             points = [(n, rows.seconds("kneighbors", app="knn", what="growing", side=side, mode=mode,
                                        fit=n)) for n in places]
             _line(ax, [(n, n / t) for n, t in points if t], mode, side)
-    _axes(ax, title, "fit blocks per worker", places, "fit blocks per worker ÷ seconds", log=False)
+    _axes(ax, title, "fit blocks per worker", [], "fit blocks per worker ÷ seconds", log=False)
     ax.set_xscale("linear")
+    ax.set_xticks(places)
     ax.set_ylim(bottom=0)
     return None
 
@@ -215,6 +231,7 @@ def growth_panel(ax: Any, rows: Rows) -> None:
 # ---- pictures ------------------------------------------------------------------------------------------
 
 COMPARED = ("baseline", "spliter", "rechunk-persisted")
+SIX = tuple(COLOURS)[:6]
 
 
 def histogram(rows: Rows) -> Any:
@@ -231,18 +248,18 @@ def histogram(rows: Rows) -> Any:
 def kmeans(rows: Rows) -> Any:
     figure, axes = plt.subplots(2, 2, figsize=(13.5, 10))
     weak_panel(axes[0, 0], rows, "kmeans", "12", ("baseline", "spliter", "rechunk-lazy", "rechunk-persisted"))
-    sweep_panel(axes[0, 1], rows, "kmeans", "14", "nodes")
-    bars(axes[1, 0], rows, "nodes", COMPARED, "Fig. 13: one block per slot: nothing to win", "virtual nodes",
+    bars(axes[0, 1], rows, "nodes", COMPARED, "Fig. 13: one block per slot: nothing to win", "virtual nodes",
          app="kmeans", what="balanced")
-    _ideal(axes[1, 0], rows, app="kmeans", what="balanced")
-    bars(axes[1, 1], rows, "workers", tuple(NAMES)[:6], "The real kernel, all modes", "workers",
+    _ideal(axes[0, 1], rows, app="kmeans", what="balanced")
+    sweep_panel(axes[1, 0], rows, "kmeans", "14", "nodes")
+    bars(axes[1, 1], rows, "workers", SIX, "The real kernel, all modes", "workers",
          app="kmeans", what="real")
     return figure
 
 
 def csvm(rows: Rows) -> Any:
     figure, axes = plt.subplots(1, 3, figsize=(17, 5.2))
-    bars(axes[0], rows, "workers", tuple(NAMES)[:6], "Fig. 15: 8 blocks of 128 points per worker", "workers",
+    bars(axes[0], rows, "workers", SIX, "Fig. 15: 8 blocks of 128 points per worker", "workers",
          app="csvm", what="fragmented")
     bars(axes[1], rows, "workers", COMPARED, "Fig. 16: one block per worker", "workers", app="csvm",
          what="balanced")
@@ -251,16 +268,17 @@ def csvm(rows: Rows) -> Any:
 
 
 def knn(rows: Rows) -> Any:
-    figure, axes = plt.subplots(1, 3, figsize=(17, 5.2))
-    trees_panel(axes[0], rows)
+    figure, axes = plt.subplots(2, 2, figsize=(13.5, 10))
+    trees_panel(axes[0, 0], rows)
+    tree_size_panel(axes[0, 1], rows)
     title = "Fig. 20: time of the lookups"
-    places = lines(axes[1], rows, "workers", ("baseline", "spliter", "materialized", "rechunk-persisted"),
+    places = lines(axes[1, 0], rows, "workers", ("baseline", "spliter", "materialized", "rechunk-persisted"),
                    "kneighbors", app="knn", what="real")
     if places:
-        _axes(axes[1], title, "workers, log scale", places)
+        _axes(axes[1, 0], title, "workers, log scale", places)
     else:
-        _empty(axes[1], title)
-    growth_panel(axes[2], rows)
+        _empty(axes[1, 0], title)
+    growth_panel(axes[1, 1], rows)
     return figure
 
 

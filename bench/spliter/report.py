@@ -1,4 +1,4 @@
-"""Markdown from measured rows: a table per experiment, and what must hold with its verdicts."""
+"""Markdown from measured rows: figures, every cell, and what must hold with its verdicts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from statistics import median
 
 from bed.kept import Rows
 from bed.verdicts import table
-from spliter import must
+from spliter import figures, must
 from spliter.plan import EXPERIMENTS
 
+BEGIN, END = "<!-- bench-spliter:begin -->", "<!-- bench-spliter:end -->"
 APPS = {"histogram": "Histogram", "kmeans": "k-means", "csvm": "Cascade SVM",
         "knn": "k nearest neighbours"}
 PLACE = ("nodes", "workers", "slots", "per_slot", "fit", "queries", "rows", "trees", "blocks", "tasks")
@@ -94,26 +95,71 @@ def notes(rows: Rows, app: str) -> list[str]:
 
 def page(rows: Rows, app: str, image: str) -> str:
     lines = [f"# {APPS[app]}", "", "Made by `make bench-spliter`; nothing here is typed.", "",
-             f"![{APPS[app]}]({image})", "", "## What must hold", "",
-             table([v for v in must.verdicts(rows) if v.app == app]), ""]
+             f"![{APPS[app]}]({image})", "", "## Figures", "",
+             "Seconds, medians where a cell was repeated. Spread, kernel calls and bytes are at the end.", ""]
+    for title, text in figures.of(rows, app):
+        lines += [f"### {title}", "", text, ""]
+    lines += ["## What must hold", "", table([v for v in must.verdicts(rows) if v.app == app]), ""]
+    said = notes(rows, app)
+    if said:
+        lines += ["## Notes", "", *(f"- {line}" for line in said), ""]
+    lines += ["## Every cell", ""]
     for experiment in EXPERIMENTS:
         if experiment.app == app:
             when = [f"{meta['when']} UTC, {meta['took']:.0f} s, load {meta['load']:.1f}"
                     for name, meta in rows.meta.items() if name.startswith(experiment.key + ".")]
-            lines += [f"## {experiment.about[0].upper()}{experiment.about[1:]}", "",
+            lines += [f"### {experiment.about[0].upper()}{experiment.about[1:]}", "",
                       *([f"Measured {'; '.join(when)}.", ""] if when else []),
                       experiment_table(rows, experiment.key)]
-    said = notes(rows, app)
-    if said:
-        lines += ["## Notes", "", *(f"- {line}" for line in said), ""]
     return "\n".join(lines)
 
 
-def write(rows: Rows, where: Path, prefix: str = "") -> None:
+def screen(rows: Rows) -> str:
+    """All figures and verdicts, for the terminal."""
+    lines = []
+    for app, name in APPS.items():
+        for title, text in figures.of(rows, app):
+            lines += [f"== {name}, {title}", text, ""]
+    return "\n".join([*lines, "== What must hold", table(must.verdicts(rows))])
+
+
+def measured(rows: Rows, folder: str) -> str:
+    """The part of docs/SPLITER.md that is generated."""
+    metas = list(rows.meta.values())
+    found = must.verdicts(rows)
+    missed = [v for v in found if v.holds is False]
+    lines = [f"Measured {min(meta['when'] for meta in metas)} to {max(meta['when'] for meta in metas)} UTC on "
+             f"{metas[0]['cores']} cores, {sum(meta['took'] for meta in metas) / 60:.1f} minutes in all; load at the "
+             f"end of an experiment {min(meta['load'] for meta in metas):.1f} to "
+             f"{max(meta['load'] for meta in metas):.1f}. Seconds, unless a column says otherwise.", "",
+             f"Of {len(found)} things that must hold {sum(v.holds is True for v in found)} do, {len(missed)} are missed "
+             f"and {sum(v.holds is None for v in found)} were not run ([all of them]({folder}/acceptance.md)).", ""]
+    if missed:
+        lines += ["| missed | what must hold | measured |", "|---|---|---|",
+                  *(f"| {APPS.get(v.app, v.app)}, {v.figure} | {v.claim} | {v.measured} |" for v in missed), ""]
+    for app, name in APPS.items():
+        tables = figures.of(rows, app)
+        if tables:
+            lines += [f"### {name}", "", f"![{name}]({folder}/{app}.png)", ""]
+            for title, text in tables:
+                lines += [f"{title}.", "", text, ""]
+            lines += [f"Every cell: [{folder}/{app}.md]({folder}/{app}.md).", ""]
+    return "\n".join(lines)
+
+
+def into(page: Path, rows: Rows, folder: str) -> None:
+    """Replaces what stands between the markers of a page."""
+    text = page.read_text()
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    page.write_text(f"{before}{BEGIN}\n{measured(rows, folder)}{END}{after}")
+
+
+def write(rows: Rows, where: Path) -> None:
     """A page per application, and all verdicts on one page."""
     for app in APPS:
-        (where / f"{prefix}{app}.md").write_text(page(rows, app, f"{app}.png"))
+        (where / f"{app}.md").write_text(page(rows, app, f"{app}.png"))
     text = "\n".join(["# SplIter: what must hold", "", "Made by `make bench-spliter`. C baseline, D rechunk, "
                       "E SplIter in the notes; F(B) = the same kernel calls and sums in two bare processes.",
                       "", table(must.verdicts(rows)), ""])
-    (where / f"{prefix}acceptance.md").write_text(text)
+    (where / "acceptance.md").write_text(text)

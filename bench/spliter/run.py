@@ -10,7 +10,7 @@
 Results are kept per experiment and backend in bench/results/spliter and merged into one report, so
 that parts can be run at different times. When the time is up (--minutes), what has not been measured is
 left out, and the run says so and fails; --resume does it. `--docs` also writes the pages and plots to
-docs/spliter.
+docs/spliter, and the tables into docs/SPLITER.md.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ if __name__ == "__main__":
 
 from bed import kept as store  # noqa: E402
 from bed.progress import Progress  # noqa: E402
-from bed.verdicts import table  # noqa: E402
-from spliter import must, plan  # noqa: E402
+from spliter import plan  # noqa: E402
+
+SHARE = 0.85  # of the time, that is planned; the rest is for machines that are slower than thought
 
 
 def environment() -> dict[str, str]:
@@ -96,6 +97,10 @@ class Run:
         probes = {e.probe for e in chosen if self.probed(e)}
         self.progress = Progress(sum(len(self.wanted(e)) for e in chosen) + 2 * len(probes))
         self.better: dict[str, str] = {}  # stock's setting, by the experiment that was probed
+        self.due = time.monotonic()  # when what was begun so far should be over
+        planned = sum(e.seconds[backend] for e in chosen for backend in self.wanted(e))
+        planned += len(store.STOCK) * len(probes) * plan.PROBE
+        self.slack = max(1.0, SHARE * 60 * args.minutes / planned)
 
     def wanted(self, experiment: plan.Experiment) -> list[str]:
         only = self.args.backends.split(",") if self.args.backends else experiment.backends
@@ -114,10 +119,11 @@ class Run:
                 store.forget(self.where, experiment.key, other)
             random.shuffle(backends)
             for backend in backends:
-                self.one(experiment.key, backend)
+                asked = backend if backend in experiment.seconds else "stock"
+                self.one(experiment.key, backend, experiment.seconds[asked])
         return self.failed
 
-    def one(self, experiment: str, backend: str) -> None:
+    def one(self, experiment: str, backend: str, seconds: float) -> None:
         if self.args.resume and store.whole(self.where, experiment, backend):
             self.progress.step()
             self.progress.say(f"{experiment} {backend} is kept from an earlier run")
@@ -129,7 +135,7 @@ class Run:
             rows.append(row)
             store.save(self.where, experiment, backend, rows, time.monotonic() - began, whole=False)
 
-        if self.job(experiment, backend, keep):
+        if self.job(experiment, backend, keep, seconds):
             store.save(self.where, experiment, backend, rows, time.monotonic() - began)
 
     def better_stock(self, probe: str) -> str:
@@ -140,7 +146,8 @@ class Run:
             rows = store.rows_of(self.where, probe, "probe")
         else:
             rows = []
-            done = [self.job(probe, backend, rows.append, probe=True) for backend in store.STOCK]
+            done = [self.job(probe, backend, rows.append, plan.PROBE, probe=True)
+                    for backend in store.STOCK]
             store.save(self.where, probe, "probe", [row for row in rows if row["seconds"]], 0,
                        whole=all(done))
         timed = [row for row in rows if row["seconds"]]
@@ -148,17 +155,20 @@ class Run:
         self.better[probe] = best["backend"]
         return self.better[probe]
 
-    def job(self, experiment: str, backend: str, keep: Callable[[dict], None],
+    def job(self, experiment: str, backend: str, keep: Callable[[dict], None], seconds: float,
             probe: bool = False) -> bool:
-        """Whether it went well to its end; else there is one more sentence."""
+        """Whether it went well to its end; else there is one more sentence. It is expected to take
+        `seconds`; what the ones before have saved or lost, it may spend on repeats or must save."""
         self.progress.step()
         left = self.end - time.monotonic()
+        self.due += self.slack * seconds
         if left <= 0:
             wrong: str | None = f"{experiment} {backend}: left out, the time was up"
             self.progress.say(str(wrong))
         else:
             wrong = run_job({"experiment": experiment, "backend": backend, "quick": self.args.quick,
-                             "probe": probe, "scale": self.args.scale, "blocks": self.args.blocks}, self.progress, keep,
+                             "probe": probe, "scale": self.args.scale, "blocks": self.args.blocks,
+                             "pace": self.due - time.monotonic()}, self.progress, keep,
                             min(self.args.timeout, left))
         self.failed += [wrong] if wrong else []
         return wrong is None
@@ -177,7 +187,9 @@ def render(args: argparse.Namespace) -> None:
         place.mkdir(parents=True, exist_ok=True)
         report.write(rows, place)
         plots.draw(rows, place)
-    print("\n" + table(must.verdicts(rows)))
+    if args.docs:
+        report.into(REPO / "docs" / "SPLITER.md", rows, "spliter")
+    print("\n" + report.screen(rows))
     print("\nPages and plots: " + ", ".join(str(place) for place in places))
 
 

@@ -69,7 +69,7 @@ def warm(cells: Cells, run: Callable[[Data, str], Any], make: Callable[[], Data]
 class Nodes:
     """Figs 9–14: weak scaling of fragmented and balanced data, and the sweep between them."""
 
-    PLAIN = ("baseline", "spliter", "materialized", "rechunk-persisted")
+    PLAIN = ("baseline", "spliter", "rechunk-persisted")
 
     def __init__(self, cells: Cells, app: str, virtual: Virtual, repeats: int):
         self.cells = cells
@@ -80,20 +80,25 @@ class Nodes:
     def run(self) -> None:
         v = self.virtual
         for nodes in v.nodes:
-            self.grow(nodes, (*MODES, "rechunk-2023") if nodes in v.rechunk_nodes else self.PLAIN)
-            self.at(nodes, BLOCKS_PER_SLOT, ("baseline", "spliter", "materialized"), "fragmented")
+            modes = self.modes(nodes)
+            self.grow(nodes, modes)
+            self.at(nodes, BLOCKS_PER_SLOT, modes, "fragmented")
             if nodes in v.d9_nodes and self.app == "histogram":
                 self.at(nodes, BLOCKS_PER_SLOT, ("baseline-blocks",), "fragmented")
-            if nodes in v.rechunk_nodes:
-                more = ("rechunk-p2p", "rechunk-2023") if self.app == "histogram" else ()
-                self.at(nodes, BLOCKS_PER_SLOT, ("rechunk-lazy", "rechunk-persisted", *more), "fragmented")
-            self.at(nodes, 1, ("baseline", "spliter", "rechunk-persisted"), "balanced")
+            self.at(nodes, 1, self.PLAIN, "balanced")
             if nodes == v.sweep_nodes:
                 for per_slot in v.sweep[1:-1]:
-                    self.at(nodes, per_slot, ("baseline", "spliter", "rechunk-persisted"), "sweep")
+                    self.at(nodes, per_slot, self.PLAIN, "sweep")
+
+    def modes(self, nodes: int) -> tuple[str, ...]:
+        """What runs on fragmented data. A lazy rechunk is one of its own only where there are several passes."""
+        lazy = ("rechunk-lazy",) if self.app == "kmeans" else ()
+        if nodes not in self.virtual.all_modes:
+            return (*self.PLAIN, *lazy)
+        return (*MODES, "rechunk-2023") if self.app == "histogram" else MODES
 
     def probe(self) -> None:
-        nodes = self.virtual.nodes[:2][-1]
+        nodes = self.virtual.nodes[0]
         self.grow(nodes, ("baseline",))
         self.at(nodes, BLOCKS_PER_SLOT, ("baseline",), "probe")
 
@@ -115,9 +120,9 @@ class Nodes:
                "kmeans": lambda data, mode: programs.virtual_kmeans(
                    data, mode, v.seconds_per_row, v.iterations)}[self.app]
         for mode in modes:
-            cheap = mode in ("baseline", "spliter") and nodes <= 4
+            again = mode in ("baseline", "spliter") and self.app == "histogram"
             self.cells.cell(self.app, mode, make if mode in MOVES else lambda: kept, run,
-                            self.repeats if cheap and self.app == "histogram" else 1,
+                            self.repeats if again else 1,
                             same_as=(nodes, per_slot), what=what, nodes=nodes, slots=slots,
                             per_slot=per_slot, blocks=slots * per_slot,
                             ideal=BLOCKS_PER_SLOT * v.rows * v.seconds_per_row * v.iterations)
@@ -175,7 +180,7 @@ def histogram_floor(cells: Cells, sizes: Sizes, probe: bool) -> None:
             modes = ["baseline"]
         for mode in modes:
             compared = mode in ("spliter", "baseline")
-            repeats = sizes.repeats if compared and (blocks <= 96 or floor) else 1
+            repeats = sizes.repeats if compared and floor else 1
             if mode == "rechunk-p2p":
                 data = make()
             cells.cell("histogram", mode, lambda: data, programs.histogram, repeats,
@@ -304,8 +309,9 @@ def knn_cells(cells: Cells, sizes: Sizes, workers: int, fit: int, queries: int,
 def knn_real(cells: Cells, sizes: Sizes, probe: bool) -> None:
     for workers in sizes.workers[:1] if probe else sizes.workers:
         cells.bed.grow(workers)
+        modes = MODES if workers == sizes.workers[-1] else (*Nodes.PLAIN, "materialized")
         knn_cells(cells, sizes, workers, sizes.knn_fit, sizes.knn_queries,
-                  ("baseline",) if probe else MODES, "probe" if probe else "real")
+                  ("baseline",) if probe else modes, "probe" if probe else "real")
 
 
 def knn_growing(cells: Cells, sizes: Sizes, probe: bool) -> None:
