@@ -128,12 +128,12 @@ def measured(rows: Rows, folder: str) -> str:
     metas = list(rows.meta.values())
     found = must.verdicts(rows)
     missed = [v for v in found if v.holds is False]
-    lines = [f"Measured {min(meta['when'] for meta in metas)} to {max(meta['when'] for meta in metas)} UTC on "
-             f"{metas[0]['cores']} cores, {sum(meta['took'] for meta in metas) / 60:.1f} minutes in all; load at the "
-             f"end of an experiment {min(meta['load'] for meta in metas):.1f} to "
-             f"{max(meta['load'] for meta in metas):.1f}. Seconds, unless a column says otherwise.", "",
-             f"Of {len(found)} things that must hold {sum(v.holds is True for v in found)} do, {len(missed)} are missed "
-             f"and {sum(v.holds is None for v in found)} were not run ([all of them]({folder}/acceptance.md)).", ""]
+    whens, loads = sorted(meta["when"] for meta in metas), sorted(meta["load"] for meta in metas)
+    took, unknown = sum(meta["took"] for meta in metas) / 60, sum(v.holds is None for v in found)
+    lines = [f"Measured {whens[0]} to {whens[-1]} UTC on {metas[0]['cores']} cores, {took:.1f} minutes in all; load at "
+             f"the end of an experiment {loads[0]:.1f} to {loads[-1]:.1f}. Seconds, unless a line says otherwise.", "",
+             f"Of {len(found)} things that must hold {len(found) - len(missed) - unknown} do, {len(missed)} are "
+             f"missed and {unknown} were not run ([all of them]({folder}/acceptance.md)).", ""]
     if missed:
         lines += ["| missed | what must hold | measured |", "|---|---|---|",
                   *(f"| {APPS.get(v.app, v.app)}, {v.figure} | {v.claim} | {v.measured} |" for v in missed), ""]
