@@ -26,10 +26,10 @@ def sizes_of(job: dict) -> plan.Sizes:
     sizes = plan.QUICK if job["quick"] else plan.FULL
     if job.get("scale"):
         sizes = replace(sizes, histogram=replace(sizes.histogram, scale=job["scale"]),
-                        kmeans=replace(sizes.kmeans, scale=job["scale"] / 3))
+                        kmeans=replace(sizes.kmeans, scale=job["scale"] * 3 / 8))
     if job.get("blocks"):
         sizes = replace(sizes, floor_blocks=tuple(job["blocks"]))
-    return sizes
+    return plan.fewer(sizes) if job["fewer"] else sizes
 
 
 def on_cluster(job: dict, sizes: plan.Sizes) -> None:

@@ -100,7 +100,7 @@ class Run:
         self.due = time.monotonic()  # when what was begun so far should be over
         planned = sum(e.seconds[backend] for e in chosen for backend in self.wanted(e))
         planned += len(store.STOCK) * len(probes) * plan.PROBE
-        self.slack = max(1.0, SHARE * 60 * args.minutes / planned)
+        self.slack = SHARE * 60 * args.minutes / planned
 
     def wanted(self, experiment: plan.Experiment) -> list[str]:
         only = self.args.backends.split(",") if self.args.backends else experiment.backends
@@ -157,21 +157,25 @@ class Run:
 
     def job(self, experiment: str, backend: str, keep: Callable[[dict], None], seconds: float,
             probe: bool = False) -> bool:
-        """Whether it went well to its end; else there is one more sentence. It is expected to take
+        """Whether it went whole to its end; else there is a sentence, or it began too late. It is expected to take
         `seconds`; what the ones before have saved or lost, it may spend on repeats or must save."""
         self.progress.step()
         left = self.end - time.monotonic()
         self.due += self.slack * seconds
+        pace = self.due - time.monotonic()
+        fewer = pace < plan.BEHIND * self.slack * seconds and not probe
+        if fewer:
+            self.progress.say(f"{experiment} {backend}: the run is behind its plan; fewer places are measured")
         if left <= 0:
             wrong: str | None = f"{experiment} {backend}: left out, the time was up"
             self.progress.say(str(wrong))
         else:
             wrong = run_job({"experiment": experiment, "backend": backend, "quick": self.args.quick,
                              "probe": probe, "scale": self.args.scale, "blocks": self.args.blocks,
-                             "pace": self.due - time.monotonic()}, self.progress, keep,
+                             "pace": pace, "fewer": fewer}, self.progress, keep,
                             min(self.args.timeout, left))
         self.failed += [wrong] if wrong else []
-        return wrong is None
+        return wrong is None and not fewer  # else --resume does it again
 
 
 def folder(args: argparse.Namespace) -> Path:

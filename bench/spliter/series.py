@@ -23,6 +23,7 @@ from spliter.modes import FAN_IN, MODES, Data
 from spliter.plan import BLOCKS_PER_SLOT, PIECE_ROWS, Sizes, Virtual
 
 MOVES = ("rechunk-lazy", "rechunk-persisted", "rechunk-p2p", "rechunk-2023")
+FEW = ("baseline", "spliter", "materialized", "rechunk-persisted")
 _names = iter(range(1 << 30))
 
 
@@ -85,16 +86,16 @@ class Nodes:
             self.at(nodes, BLOCKS_PER_SLOT, modes, "fragmented")
             if nodes in v.d9_nodes and self.app == "histogram":
                 self.at(nodes, BLOCKS_PER_SLOT, ("baseline-blocks",), "fragmented")
-            self.at(nodes, 1, self.PLAIN, "balanced")
+            if nodes in v.balanced:
+                self.at(nodes, 1, self.PLAIN, "balanced")
             if nodes == v.sweep_nodes:
                 for per_slot in v.sweep[1:-1]:
                     self.at(nodes, per_slot, self.PLAIN, "sweep")
 
     def modes(self, nodes: int) -> tuple[str, ...]:
-        """What runs on fragmented data. A lazy rechunk is one of its own only where there are several passes."""
-        lazy = ("rechunk-lazy",) if self.app == "kmeans" else ()
+        """What runs on fragmented data."""
         if nodes not in self.virtual.all_modes:
-            return (*self.PLAIN, *lazy)
+            return self.PLAIN
         return (*MODES, "rechunk-2023") if self.app == "histogram" else MODES
 
     def probe(self) -> None:
@@ -277,13 +278,13 @@ def csvm_real(cells: Cells, sizes: Sizes, probe: bool) -> None:
         if probe:
             run(workers, sizes.csvm_blocks, ("baseline",), "probe")
             continue
-        run(workers, sizes.csvm_blocks, MODES, "fragmented")
+        all_modes = workers in (sizes.workers[0], sizes.workers[-1])
+        run(workers, sizes.csvm_blocks, MODES if all_modes else FEW, "fragmented")
         run(workers, 1, ("baseline", "spliter", "rechunk-persisted"), "balanced")
     if not probe:
         for per_slot in sizes.csvm_sweep:
             if per_slot not in (1, sizes.csvm_blocks):
-                run(sizes.workers[-1], per_slot, ("baseline", "spliter", "materialized",
-                                                  "rechunk-persisted"), "sweep")
+                run(sizes.workers[-1], per_slot, FEW, "sweep")
 
 
 def _points(client: Any, blocks: int, rows: int, first: int, pieces: int) -> Data:
@@ -309,7 +310,7 @@ def knn_cells(cells: Cells, sizes: Sizes, workers: int, fit: int, queries: int,
 def knn_real(cells: Cells, sizes: Sizes, probe: bool) -> None:
     for workers in sizes.workers[:1] if probe else sizes.workers:
         cells.bed.grow(workers)
-        modes = MODES if workers == sizes.workers[-1] else (*Nodes.PLAIN, "materialized")
+        modes = MODES if workers == sizes.workers[-1] else FEW
         knn_cells(cells, sizes, workers, sizes.knn_fit, sizes.knn_queries,
                   ("baseline",) if probe else modes, "probe" if probe else "real")
 
