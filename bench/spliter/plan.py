@@ -125,15 +125,15 @@ def _both(stock: float, rask: float) -> dict[str, float]:
     return {"stock": stock, "rask/rask": rask}
 
 
-PROBE = 8.0  # seconds of the probe of one of stock's settings
+PROBE = 10.0  # seconds of the probe of one of stock's settings
 EXPERIMENTS = [
     Experiment("histogram", "floor", "1 GiB in 2 … 18 432 blocks beside two bare processes",
-               {"stock": 100, "stock-inf": 60, "rask/rask": 190}),
+               {"stock": 95, "stock-inf": 60, "rask/rask": 190}),
     Experiment("histogram", "split", "spliter() on 100 000 blocks", _both(15, 20)),
-    Experiment("histogram", "kernel", "histogramdd: many small blocks or one", {"local": 6}),
-    Experiment("histogram", "nodes", "Figs 9, 10, 11: sleeping kernels, 1 … 16 nodes", _both(170, 90),
+    Experiment("histogram", "kernel", "histogramdd: many small blocks or one", {"local": 4}),
+    Experiment("histogram", "nodes", "Figs 9, 10, 11: sleeping kernels, 1 … 16 nodes", _both(200, 110),
                "histogram.nodes"),
-    Experiment("kmeans", "nodes", "Figs 12, 13, 14: sleeping kernels, 1 … 16 nodes", _both(170, 90),
+    Experiment("kmeans", "nodes", "Figs 12, 13, 14: sleeping kernels, 1 … 16 nodes", _both(190, 100),
                "histogram.nodes"),
     Experiment("kmeans", "real", "the real kernel in all modes", _both(20, 15), "histogram.nodes"),
     Experiment("csvm", "real", "Figs 15, 16, 17: real kernels, 5 iterations with feedback", _both(60, 50),
