@@ -17,6 +17,7 @@ from conftest import PAIRING
 from programs import Gate, add, arrived, inc, until, workers_of
 
 import rask
+from rask.spliter.placement import SCHEMES
 
 
 def warm(client, function=inc):
@@ -261,10 +262,35 @@ def test_batches_can_be_switched_while_tasks_wait(rask_client, tmp_path):
     assert len(rask_client.gather(blocked)) == len(blocked)
 
 
+@pytest.mark.skipif(PAIRING != "rask-rask", reason="batches are between rask and rask")
+def test_batches_of_the_size_that_the_scheme_says(rask_client, tmp_path):
+    """A scheme that deals out equal shares hands more ahead than one that deals out single tasks."""
+    warm(rask_client)
+    rask.configure(rask_client, {"worker.prefetch": "10 s"})
+    ahead = {}
+    try:
+        for scheme in SCHEMES:
+            rask.configure(rask_client, {"spliter.batches": scheme})
+            until(lambda: known_to(rask_client) == 0, "the tasks before to be forgotten")
+            gate = Gate(tmp_path, scheme)
+            blocked = block(rask_client, gate)
+            futures = rask_client.map(inc, range(40), pure=False)
+            arrived(rask_client, futures)
+            ahead[scheme] = known_to(rask_client)
+            gate.open()
+            assert rask_client.gather(futures) == list(range(1, 41))
+            settle(blocked)
+            del futures, blocked
+    finally:
+        rask.configure(rask_client, {"spliter.batches": None, "worker.prefetch": None})
+    assert ahead["SS"] < ahead["FAC2"] < ahead["STATIC"]
+
+
 def test_settings_that_are_none(same):
     def prog(client):
         found = []
         for name, value in (("spliter.auto", "always"), ("spliter.auto", True),
+                            ("spliter.batches", "fac2"), ("spliter.batches", True),
                             ("worker.prefetch", "soon"), ("worker.prefetch", -1)):
             with pytest.raises(ValueError, match="expected") as caught:
                 rask.configure(client, {name: value})

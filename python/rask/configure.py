@@ -2,7 +2,7 @@
 
 A client's `dask.config` does not travel; scheduler metadata does, so that is where settings are
 kept: one entry per dotted name under `rask-settings`. The scheduler hands them to graph processes
-with every graph, and its core hears of `spliter.auto`, `worker.prefetch` and `memory.*` at once. A
+with every graph, and its core hears of `spliter.*`, `worker.prefetch` and `memory.*` at once. A
 stock scheduler keeps them too and does nothing with them.
 
 Every name is listed here with its check, so that a misspelled one is an error at once.
@@ -67,6 +67,14 @@ def _automatic(value):
     return value
 
 
+def _scheme(value):
+    from rask.spliter.placement import SCHEMES
+
+    if value not in SCHEMES:
+        raise ValueError(f"one of {', '.join(SCHEMES)}")
+    return value
+
+
 def _seconds(value):
     from dask.utils import parse_timedelta
 
@@ -91,6 +99,7 @@ SETTINGS: dict[str, Callable[[Any], Any]] = {
     "memory.patience": _seconds,
     "memory.too-large-grace": _seconds,
     "spliter.auto": _automatic,
+    "spliter.batches": _scheme,
     "worker.prefetch": _seconds,
 }
 

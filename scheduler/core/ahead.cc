@@ -168,12 +168,12 @@ void promote_on(State& state, Worker& worker) {
   }
 }
 
-//! A batch from the front of the queue. Batches shrink towards the end (FAC2), so that no worker is
-//! left with a long one when the others are done.
+//! A batch from the front of the queue, as large as the scheme says. By default (FAC2) batches
+//! shrink towards the end, so that no worker is left with a long one when the others are done.
 void fill_up(State& state, Worker& worker) {
-  const std::size_t left = state.queue.size();
-  const SchemePlan plan = plan_chunks(Scheme::fac2, left, state.running.size());
-  for (std::uint64_t n = chunk_size(plan, 0, left); n > 0 && !state.queue.empty(); --n) {
+  std::uint64_t n =
+      next_chunk(state.dealing, state.config.batches, state.queue.size(), state.running.size());
+  for (; n > 0 && !state.queue.empty(); --n) {
     const TaskId id = state.queue.front();
     const Task& task = state.tasks[id];
     if (task.lone || task.actor || !fits(state, worker, task) || !may_start(state, task, worker) ||
@@ -381,6 +381,7 @@ void update_hunger(State& state, Worker& worker) {
 void on_config_changed(State& state, const ConfigChanged& changed) {
   if (changed.automatic) state.config.automatic = *changed.automatic;
   if (changed.prefetch) state.config.prefetch = *changed.prefetch;
+  if (changed.batches) state.config.batches = *changed.batches;
   for (const WorkerId id : state.living) {
     Worker& worker = state.worker(id);
     if (serves(state, worker)) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "protocol/base/time.h"
+#include "scheduler/core/schemes.h"
 
 namespace scheduler {
 
@@ -51,6 +52,7 @@ struct Config {
   //! Expected work per thread that a rask worker may hold beyond its slots; 0: none.
   Duration prefetch = Duration::ms(2);
   Automatic automatic = Automatic::batch;
+  Scheme batches = Scheme::fac2;           //!< deals the queue out to workers, a batch at a time
   // Memory-bounded admission; see admission.h.
   double memory_budget = 0.6;              //!< of a worker's memory limit; 0: no admission at all
   bool memory_learned = true;              //!< also without annotations, on rask workers

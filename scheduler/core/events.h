@@ -355,6 +355,7 @@ struct Restarted {};  //!< forget every task; clients are told
 struct ConfigChanged {
   std::optional<Automatic> automatic;
   std::optional<Duration> prefetch;
+  std::optional<Scheme> batches = std::nullopt;
 };
 
 //! More of the core's own queued work (see WantsTurn). Bounded by `budget` units.

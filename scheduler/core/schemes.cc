@@ -145,6 +145,17 @@ std::uint64_t chunk_size(const SchemePlan& plan, std::uint64_t step, std::uint64
   return std::min(remaining, std::max(grain, formula(plan, step, remaining)));
 }
 
+std::uint64_t next_chunk(Dealing& dealing, Scheme scheme, std::uint64_t left,
+                         std::uint64_t workers) {
+  workers = std::max<std::uint64_t>(workers, 1);
+  if (dealing.left != left || dealing.plan.scheme != scheme || dealing.plan.workers != workers) {
+    dealing = {plan_chunks(scheme, left, workers), 0, left};
+  }
+  const std::uint64_t chunk = chunk_size(dealing.plan, dealing.step++, left);
+  dealing.left = left - chunk;
+  return chunk;
+}
+
 std::vector<std::uint64_t> all_chunks(const SchemePlan& plan) {
   std::vector<std::uint64_t> chunks;
   for (std::uint64_t left = plan.items; left > 0; left -= chunks.back())

@@ -49,6 +49,13 @@ struct SchemePlan {
   std::uint64_t change = 0;  //!< by which sizes fall (TSS, TFSS) or grow (FISS)
 };
 
+//! Items being dealt out: the plan, how many chunks it has given, and what should be left by now.
+struct Dealing {
+  SchemePlan plan;
+  std::uint64_t step = 0;
+  std::uint64_t left = 0;
+};
+
 //! Zero workers count as one, as do a zero grain and too few batches.
 SchemePlan plan_chunks(Scheme scheme, std::uint64_t items, std::uint64_t workers,
                        SchemeOptions options = {});
@@ -56,6 +63,12 @@ SchemePlan plan_chunks(Scheme scheme, std::uint64_t items, std::uint64_t workers
 //! Size of chunk number `step` (from 0) when `remaining` items are left: at least the grain, at
 //! most what is left. O(1).
 std::uint64_t chunk_size(const SchemePlan& plan, std::uint64_t step, std::uint64_t remaining);
+
+//! Next chunk of `left` items. What is left differs from what should be when items came or went
+//! otherwise, or a chunk was not taken whole: then, as for another scheme or number of workers, all
+//! that is left is dealt out anew.
+std::uint64_t next_chunk(Dealing& dealing, Scheme scheme, std::uint64_t left,
+                         std::uint64_t workers);
 
 //! All chunks in the order in which they are dealt out.
 std::vector<std::uint64_t> all_chunks(const SchemePlan& plan);

@@ -25,6 +25,7 @@
 #include "scheduler/core/group.h"
 #include "scheduler/core/lanes.h"
 #include "scheduler/core/names.h"
+#include "scheduler/core/schemes.h"
 #include "scheduler/core/story.h"
 #include "scheduler/core/submission.h"
 #include "scheduler/core/task_queue.h"
@@ -104,6 +105,7 @@ struct State {
   std::uint32_t next_size_check = 0;    //!< ticket of the first task check_too_large has yet to see
   std::optional<std::uint32_t> offer_from;  //!< from this ticket on a new worker may fit
   MemoryCounts memory_counts;
+  Dealing dealing;  //!< of the queue to workers that are handed tasks ahead
   std::uint32_t mark = 0;               //!< newest value of Task::mark
   std::optional<Duration> last_balance, last_reduction, last_timeout_check;
 

@@ -42,13 +42,17 @@ void memory_changed(Server& server) {
 
 //! Tells the core its switches as they are now; those not set, or taken back, are as configured.
 void settings_changed(Server& server) {
-  ConfigChanged now{server.settings.core.automatic, server.settings.core.prefetch};
+  ConfigChanged now{server.settings.core.automatic, server.settings.core.prefetch,
+                    server.settings.core.batches};
   const std::string map = server.metadata.plain_map(protocol::string_key(kSettings));
   protocol::Document document;
   if (!map.empty() && document.parse(map)) {
     const Value set = document.root();
     if (const auto name = set.find("spliter.auto").as_str()) {
       if (const auto known = parse_automatic(*name)) now.automatic = known;
+    }
+    if (const auto name = set.find("spliter.batches").as_str()) {
+      if (const auto known = parse_scheme(*name)) now.batches = known;
     }
     if (const auto found = seconds_of(set.find("worker.prefetch"))) now.prefetch = found;
   }

@@ -74,6 +74,14 @@ class Reader {
       failed_ = true;
     }
   }
+  void scheme(std::string_view key, Scheme& out) {
+    if (!match(key)) return;
+    if (const auto known = parse_scheme(value_.as_str().value_or(""))) {
+      out = *known;
+    } else {
+      failed_ = true;
+    }
+  }
   bool match(std::string_view key) const { return key_ == key; }
   bool failed() const { return failed_; }
 
@@ -100,6 +108,7 @@ void read_core(Reader& entry, Config& core) {
   entry.real("distributed.scheduler.no-workers-timeout", core.no_workers_timeout);
   entry.duration("rask.worker.prefetch", core.prefetch);
   entry.automatic("rask.spliter.auto", core.automatic);
+  entry.scheme("rask.spliter.batches", core.batches);
   entry.flag("rask.memory.learned", core.memory_learned);
   entry.duration("rask.memory.patience", core.memory_patience);
   entry.duration("rask.memory.too-large-grace", core.memory_too_large_grace);
@@ -153,7 +162,8 @@ protocol::Result<Settings> parse_settings(protocol::ByteView msgpack) {
       // A fraction, or false: then tasks too large for a worker are sent to it all the same.
       out.core.memory_terminate = value.as_double().value_or(0) > 0;
     } else if (key == "distributed.scheduler.blocked-handlers") {
-      for (const Value op : value.elements()) out.blocked_handlers.emplace(op.as_str().value_or(""));
+      for (const Value op : value.elements())
+        out.blocked_handlers.emplace(op.as_str().value_or(""));
     }
     if (entry.failed()) {
       return Error{Fault::bad_type, "configuration value of " + key};

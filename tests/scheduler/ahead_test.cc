@@ -156,6 +156,20 @@ TEST_CASE("towards the end batches are shared out", "[ahead]") {
   CHECK(w.core.worker(carl).held.size() <= 4);
 }
 
+TEST_CASE("a batch is as large as the scheme says", "[ahead]") {
+  Config config = short_tasks();
+  std::size_t held = 0;
+  SECTION("SS") { config.batches = Scheme::ss, held = 1; }
+  SECTION("STATIC") { config.batches = Scheme::static_chunks, held = 16; }
+  SECTION("GSS") { config.batches = Scheme::gss, held = 16; }
+  SECTION("FISS") { config.batches = Scheme::fiss, held = 4; }
+  World w(config);
+  w.tasks_take(0.0001);
+  const WorkerId bob = w.worker(rask_worker());
+  w.map("inc", 18);
+  CHECK(w.core.worker(bob).held.size() == held);
+}
+
 TEST_CASE("prefetch and batching can be turned off, also while they are in use", "[ahead]") {
   Config config = short_tasks();
   SECTION("prefetch") { config.prefetch = Duration(); }

@@ -124,6 +124,30 @@ TEST_CASE("options out of range are taken for the nearest sound value", "[scheme
   CHECK(dealt("PLS", 90, 4, {.static_share = nan}) == dealt("GSS", 90, 4));
 }
 
+TEST_CASE("what is dealt out as planned follows the scheme, and else begins anew", "[schemes]") {
+  const auto dealt_in_turn = [](Scheme scheme, std::uint64_t items) {
+    scheduler::Dealing dealing;
+    std::vector<std::uint64_t> found;
+    while (items > 0) {
+      found.push_back(next_chunk(dealing, scheme, items, 4));
+      items -= found.back();
+    }
+    return found;
+  };
+  for (Scheme scheme : kSchemes) {
+    CAPTURE(scheme_name(scheme));
+    CHECK(dealt_in_turn(scheme, 1000) == all_chunks(plan_chunks(scheme, 1000, 4)));
+  }
+  scheduler::Dealing dealing;
+  CHECK(next_chunk(dealing, Scheme::fac2, 1000, 4) == 125);
+  CHECK(next_chunk(dealing, Scheme::fac2, 990, 4) == 124);  // 115 of the last chunk were left
+  CHECK(next_chunk(dealing, Scheme::fac2, 866, 4) == 124);
+  CHECK(next_chunk(dealing, Scheme::fac2, 742, 2) == 186);  // two workers left
+  CHECK(next_chunk(dealing, Scheme::ss, 556, 2) == 1);
+  CHECK(next_chunk(dealing, Scheme::static_chunks, 555, 0) == 555);
+  CHECK(next_chunk(dealing, Scheme::static_chunks, 0, 0) == 0);
+}
+
 TEST_CASE("schemes are named as in the literature", "[schemes]") {
   for (Scheme scheme : kSchemes) CHECK(parse_scheme(scheme_name(scheme)) == scheme);
   CHECK_FALSE(parse_scheme("gss").has_value());
