@@ -162,7 +162,7 @@ TEST_CASE("a batch is as large as the scheme says", "[ahead]") {
   SECTION("SS") { config.batches = Scheme::ss, held = 1; }
   SECTION("STATIC") { config.batches = Scheme::static_chunks, held = 16; }
   SECTION("GSS") { config.batches = Scheme::gss, held = 16; }
-  SECTION("FISS") { config.batches = Scheme::fiss, held = 4; }
+  SECTION("FISS") { config.batches = Scheme::fiss, held = 2; }
   World w(config);
   w.tasks_take(0.0001);
   const WorkerId bob = w.worker(rask_worker());
