@@ -96,11 +96,11 @@ def floor_table(rows: Rows) -> str | None:
         return name, [number(rows.seconds(what="floor", blocks=count, mode=mode, **labels)) for count in counts]
 
     def times(count: int) -> str:
-        pairs = must.beside(rows, mode="spliter", blocks=count)
+        pairs = must.beside(rows, what="floor", mode="spliter", blocks=count)
         return f"{median(ours / bare for ours, bare in pairs):.2f}" if pairs else DASH
 
     def over(count: int) -> str:
-        pairs = must.beside(rows, mode="baseline", blocks=count)
+        pairs = must.beside(rows, what="floor", mode="baseline", blocks=count)
         tasks = next((row["tasks"] for row in rows.all(what="floor", mode="baseline", blocks=count)), 1)
         return number(median(ours - bare for ours, bare in pairs) * 1e6 / tasks) if pairs and count > 2 else DASH
 
@@ -113,6 +113,17 @@ def floor_table(rows: Rows) -> str | None:
     lines += [line(f"{NAMES[mode]}, {side}", mode, backend)
               for mode in ("materialized", "rechunk-persisted", "rechunk-p2p")
               for side, backend in (("stock", "stock"), ("rask", "rask/rask"))]
+    return block("blocks", counts, lines) if counts else None
+
+
+def light_table(rows: Rows) -> str | None:
+    """What each mode costs where the kernel is next to nothing."""
+    counts = rows.values("blocks", what="light")
+    sides = (("bare", "floor", "F(B): two bare processes"), ("rask/rask", "spliter", "SplIter, rask"),
+             ("rask/rask", "baseline", "a task per block, rask"), ("stock", "spliter", "SplIter, stock"),
+             ("stock", "baseline", "a task per block, stock"), ("stock-inf", "baseline", "… saturation=inf"))
+    lines = [(name, [number(rows.seconds(what="light", blocks=count, mode=mode, backend=backend)) for count in counts])
+             for backend, mode, name in sides]
     return block("blocks", counts, lines) if counts else None
 
 
@@ -160,6 +171,7 @@ FIGURES = [
 ]
 SPECIAL: list[tuple[str, str, str, Callable[[Rows], str | None]]] = [
     ("histogram", "The floor", "1 GiB in more and more blocks on 2 workers; F(B) is two bare processes", floor_table),
+    ("histogram", "A light kernel", "the largest of each column instead of a histogram", light_table),
     ("knn", "Table 1, Figs 18 and 19", "one big tree or many small ones, one core, CPU seconds", trees_table),
     ("knn", "Fig. 21", "more fit data: fit blocks per worker ÷ seconds of the lookups", growth_table),
 ]

@@ -78,7 +78,7 @@ QUICK = Sizes(
                       sweep_nodes=2, sweep=(1, 4, 48), d9_nodes=()),
     kmeans=replace(FULL.kmeans, scale=1 / 24, nodes=(1, 2), all_modes=(2,), balanced=(1, 2),
                    sweep_nodes=2, sweep=(1, 4, 48), d9_nodes=(), iterations=2),
-    workers=(2,), kmeans_real=(2, 256), csvm_blocks=2, csvm_rows=64, csvm_sweep=(2,), knn_rows=200,
+    workers=(2,), kmeans_real=(2, 256), csvm_blocks=4, csvm_rows=32, csvm_sweep=(2,), knn_rows=200,
     knn_fit=2, knn_queries=2, knn_growth=(2, 4), knn_growth_queries=2,
     tree_rows=(6_000, 1_000), tree_query_rows=1_000, repeats=1)
 
