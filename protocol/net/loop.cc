@@ -7,7 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "protocol/base/check.h"
 
@@ -68,15 +70,20 @@ void Loop::sleep(std::unique_lock<std::mutex>& turn) {
   sleep_until_ms_ = timeout < 0 ? std::numeric_limits<std::uint64_t>::max()
                                 : uv_now(&loop_) + static_cast<std::uint64_t>(timeout);
   pollfd awaited[] = {{uv_backend_fd(&loop_), POLLIN, 0}, {nap_fd_, POLLIN, 0}};
+  // Where output was left a moment ago there is more to come: who leaves it need not wake anybody.
+  napping_ = std::exchange(left_output_, false);
+  const bool napped = napping_;
   turn.unlock();
-  ::poll(awaited, 2, timeout);
-  if (awaited[1].revents != 0 && awaited[0].revents == 0) ::poll(awaited, 1, kNapMs);
+  if (!napped) ::poll(awaited, 2, timeout);
+  if (napped || (awaited[1].revents != 0 && awaited[0].revents == 0)) {
+    ::poll(awaited, 1, timeout < 0 ? kNapMs : std::min(timeout, kNapMs));
+  }
   turn.lock();
-  if (napping_) {
+  if (!napped && (napping_ || awaited[1].revents != 0)) {
     eventfd_t naps;
     ::eventfd_read(nap_fd_, &naps);
-    napping_ = false;
   }
+  napping_ = false;
   sleep_until_ms_ = 0;
 }
 
@@ -87,9 +94,9 @@ void Loop::end_borrowed_turn(bool urgent) {
     quiet_turns_ = 0;
   }
   measure();
-  if (!urgent && !napping_ && !unflushed_.empty()) {
-    napping_ = true;
-    ::eventfd_write(nap_fd_, 1);
+  if (!urgent && !unflushed_.empty()) {
+    left_output_ = true;
+    if (!std::exchange(napping_, true)) ::eventfd_write(nap_fd_, 1);
   }
   uv_update_time(&loop_);
   const int timeout = uv_backend_timeout(&loop_);

@@ -143,7 +143,8 @@ class Loop {
   std::size_t pool_work_ = 0;
   bool stopped_ = false;
   int nap_fd_;                        //!< an eventfd: sleep no longer than kNapMs from now on
-  bool napping_ = false;              //!< it was written to
+  bool napping_ = false;              //!< the thread will look within kNapMs, or was just told to
+  bool left_output_ = false;          //!< since it last lay down
   int quiet_turns_ = 0;               //!< borrowed turns that left their output to later ones
   std::uint64_t sleep_until_ms_ = 0;  //!< in libuv's time; while the thread sleeps
 };

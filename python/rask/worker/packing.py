@@ -71,6 +71,14 @@ def pack_if_cheap(value):
     return pack(value)[0] if exports_buffer(value) else None
 
 
+def compression():
+    """What is configured; without the detours of `dask.config.get`, which cost more than packing does."""
+    try:
+        return dask.config.config["distributed"]["comm"]["compression"]
+    except (KeyError, TypeError):
+        return dask.config.get("distributed.comm.compression")
+
+
 def is_small(value, left: int) -> int:
     """How many of `left` plain items remain when those of `value` are counted; < 0: not small."""
     kind = type(value)
@@ -134,7 +142,7 @@ def pack(value) -> tuple[tuple, str]:
 
     A value that cannot be serialized becomes a payload that raises where it is read, as in stock.
     """
-    wanted = dask.config.get("distributed.comm.compression")
+    wanted = compression()
     if not wanted and is_array(type(value)) and is_plain(value):
         return pack_array(value), ""
     return pack_by_stock(value, wanted)
