@@ -76,11 +76,17 @@ def read(x: Any, client: Any = None) -> Source:
         name = x.name
     elif len(set(found)) != len(found):
         raise SpliterError("a block occurs twice; each block may be in one partition only")
-    if any(other is not client for other in set(map(attrgetter("client"), blocks))):
+    if any(other is not client for other in _clients(blocks)):
         raise SpliterError("the blocks belong to different clients; gather them under one")
     if client.asynchronous:
         raise TypeError("spliter needs a synchronous client; this one is asynchronous")
     return Source(kind, blocks, tuple(shape), chunks, x, client, name)
+
+
+def _clients(blocks: list[Future]) -> set[Any]:
+    """Whose the blocks are. What `Future.client` looks up for each costs more than all the rest."""
+    found = set(map(attrgetter("_client"), blocks))
+    return found if None not in found else {block.client for block in blocks}
 
 
 def _kind(x: Any) -> str:
@@ -126,7 +132,8 @@ def _keys(x: Any, kind: str) -> tuple[list[Any], dict[Any, Any]]:
 
 
 def _persisted(keys: list[Any], held: Mapping[Any, Any], kind: str) -> list[Future]:
-    blocks = list(map(held.get, keys))
+    # To compare keys in their order takes half as long as to look each of them up.
+    blocks = list(held.values()) if list(held) == keys else list(map(held.get, keys))
     if not all(issubclass(kind_of, Future) for kind_of in set(map(type, blocks))):
         raise _unpersisted(kind)
     return blocks

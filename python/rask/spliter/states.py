@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from distributed import CancelledError, Future, wait
@@ -67,7 +68,7 @@ def await_blocks(blocks: list[Future], timeout: float | None) -> None:
     "lost" is no end: its worker left and the scheduler computes it again, or says that it cannot.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    now = [block.status for block in blocks]
+    now = _statuses(blocks)
     while not {"pending", "lost"}.isdisjoint(now):
         waiting = [block for block, status in zip(blocks, now) if status in ("pending", "lost")]
         try:
@@ -78,14 +79,21 @@ def await_blocks(blocks: list[Future], timeout: float | None) -> None:
                                f"{timeout} s; the first is {late[0] if late else None}") from error
         except CancelledError:
             pass  # said below, like those that were cancelled before
-        now = [block.status for block in blocks]
+        now = _statuses(blocks)
+    seen = set(now)
     for state in ("error", "cancelled"):
-        if state in now:
+        if state in seen:
             first = blocks[now.index(state)]
             cause = first.exception() if state == "error" else None
             said = f": {type(cause).__name__}: {cause}" if cause is not None else ""
             raise SpliterError(f"{now.count(state)} of {len(blocks)} blocks {_WORDS[state]}; the "
                                f"first is {first.key!r}{said}") from cause
+
+
+def _statuses(blocks: list[Future]) -> list[str | None]:
+    """`Future.status` of each, without a call for each."""
+    states = list(map(attrgetter("_state"), blocks))
+    return [block.status for block in blocks] if None in states else list(map(attrgetter("status"), states))
 
 
 _WORDS = {"error": "failed", "cancelled": "were cancelled"}
@@ -122,7 +130,8 @@ def locate(client: Any, blocks: list[Future],
 def _known(keys: list[Any], answer: dict[Any, Any],
            workers: dict[str, WorkerView]) -> list[tuple[str, ...]]:
     """Holders of each key among the workers. Blocks are many and sets of holders few."""
-    held = [tuple(answer.get(key, ())) for key in keys]
+    in_order = list(answer) == keys
+    held = list(map(tuple, answer.values() if in_order else [answer.get(key, ()) for key in keys]))
     known = {some: tuple(worker for worker in some if worker in workers) for some in set(held)}
     return [known[some] for some in held]
 

@@ -50,8 +50,11 @@ def lazy_inputs(job, spec, number: int, worker) -> dict:
         found = [argument.key] if isinstance(argument, TaskRef) \
             else getattr(argument, "dependencies", ())
         (lazy if place == number < len(arguments) else others).update(found)
+    keys = job.input_keys()
+    if not others and len(lazy) == len(keys):  # the blocks of a partition, often many thousands
+        return {key: LazyInput(job, place, worker) for place, key in enumerate(keys)}
     data = {}
-    for place, key in enumerate(job.input_keys()):
+    for place, key in enumerate(keys):
         handle = LazyInput(job, place, worker)
         data[key] = handle if key in lazy and key not in others else handle._rask_load_()
     return data
