@@ -138,6 +138,37 @@ def test_a_worker_above_its_limit_pauses_and_resumes(fresh):
 
 
 @pytest.mark.fault("W12")
+def test_bounds_set_while_a_worker_runs_hold_at_once(fresh):
+    def set_bounds(dask_worker, **bounds):
+        for name, value in bounds.items():
+            setattr(dask_worker.memory_manager, name, value)
+
+    def limit(dask_worker):
+        return dask_worker.memory_manager.memory_limit
+
+    def status():
+        (worker,) = workers_of(client).values()
+        return worker["status"]
+
+    cluster = small_worker(fresh, target=False, spill=False)
+    with cluster.connected() as client:
+        arrays = client.map(block, range(4), pure=False)
+        wait(arrays)
+        client.run(set_bounds, memory_pause_fraction=0.01)
+        until(lambda: status() == "paused", "the pause")
+        client.run(set_bounds, memory_limit=200 * LIMIT)
+        until(lambda: status() == "running", "the worker to resume")
+        assert list(client.run(limit).values()) == [200 * LIMIT]
+        assert not files(cluster)
+        client.run(set_bounds, memory_pause_fraction=False, memory_limit=LIMIT,
+                   memory_target_fraction=0.05, memory_spill_fraction=0.06)
+        until(lambda: spilled(client) > 40 * MB, "values on disk")
+        client.run(set_bounds, memory_limit=None)
+        assert client.submit(inc, 1).result() == 2
+        assert all(client.gather(client.map(check, range(4), arrays, pure=False)))
+
+
+@pytest.mark.fault("W12")
 def test_memory_that_is_free_is_given_back_and_neither_spilled_nor_paused_for(fresh):
     def waste(dask_worker):
         """The allocator keeps all of it: the blocks are too small for pages of their own, and what

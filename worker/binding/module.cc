@@ -79,6 +79,9 @@ class PyRuntime {
   void start() { without_gil(&Runtime::start); }
   void run() { without_gil(&Runtime::run); }
   void set_status(std::string status) { without_gil(&Runtime::set_status, std::move(status)); }
+  void set_memory(std::uint64_t limit, double target, double spill, double pause) {
+    without_gil(&Runtime::set_memory, MemoryBounds{limit, target, spill, pause});
+  }
   void set_resources(std::vector<std::pair<std::string, double>> totals) {
     without_gil(&Runtime::set_resources, std::move(totals));
   }
@@ -336,6 +339,7 @@ void bind_runtime(nb::module_& module) {
       .def("read_inputs", &PyRuntime::read_inputs)
       .def("finished", &PyRuntime::finished, "job"_a, "value"_a.none(), "nbytes"_a,
            "packed"_a.none(), "type"_a, "start"_a, "stop"_a, "thread"_a)
+      .def("set_memory", &PyRuntime::set_memory, "limit"_a, "target"_a, "spill"_a, "pause"_a)
       .def("failed", &PyRuntime::failed, "job"_a, "exception"_a.none(), "traceback"_a.none(),
            "exception_text"_a, "traceback_text"_a, "start"_a, "stop"_a, "thread"_a)
       .def("rescheduled", &PyRuntime::rescheduled)

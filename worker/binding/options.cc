@@ -34,10 +34,10 @@ Options options_of(const nb::dict& dict) {
   read_option(dict, "contact_address", o.contact_address);
   read_option(dict, "name", o.name);
   read_option(dict, "nthreads", o.nthreads);
-  read_option(dict, "memory_limit", o.memory_limit);
-  read_option(dict, "memory_target", o.memory_target);
-  read_option(dict, "memory_spill", o.memory_spill);
-  read_option(dict, "memory_pause", o.memory_pause);
+  read_option(dict, "memory_limit", o.memory.limit);
+  read_option(dict, "memory_target", o.memory.target);
+  read_option(dict, "memory_spill", o.memory.spill);
+  read_option(dict, "memory_pause", o.memory.pause);
   read_option(dict, "memory_transfer", o.memory_transfer);
   read_option(dict, "max_spill", o.max_spill);
   read_option(dict, "memory_monitor_seconds", o.memory_monitor_seconds);

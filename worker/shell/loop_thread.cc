@@ -21,9 +21,9 @@ Config core_config(const Options& options) {
   config.resources = options.resources;
   config.transfer_incoming_count_limit = options.outgoing_connections;
   config.transfer_message_bytes_limit = options.message_bytes_limit;
-  if (options.memory_limit > 0 && options.memory_transfer > 0) {
+  if (options.memory.limit > 0 && options.memory_transfer > 0) {
     config.transfer_incoming_bytes_limit = static_cast<std::uint64_t>(
-        static_cast<double>(options.memory_limit) * options.memory_transfer);
+        static_cast<double>(options.memory.limit) * options.memory_transfer);
   }
   config.address = options.contact_address;
   return config;

@@ -12,6 +12,14 @@ namespace worker {
 
 using protocol::Slice;
 
+//! When to spill and pause; may change while the worker runs.
+struct MemoryBounds {
+  std::uint64_t limit = 0;  //!< 0: none
+  double target = 0.6;      //!< fractions of the limit; <= 0: off
+  double spill = 0.7;
+  double pause = 0.8;
+};
+
 struct Options {
   std::string id;                      //!< Worker-<uuid>, unique per incarnation
   std::string scheduler_address;
@@ -20,10 +28,7 @@ struct Options {
   std::string contact_address;         //!< empty: where we listen
   Slice name;                          //!< msgpack scalar; empty: the address
   std::uint32_t nthreads = 1;
-  std::uint64_t memory_limit = 0;      //!< 0: none
-  double memory_target = 0.6;          //!< fractions of the limit; <= 0: off
-  double memory_spill = 0.7;
-  double memory_pause = 0.8;
+  MemoryBounds memory;
   double memory_transfer = 0.1;        //!< of the limit: bytes in flight to us
   std::uint64_t max_spill = 0;         //!< bytes on disk; 0: no bound
   double memory_monitor_seconds = 0.1;

@@ -151,7 +151,7 @@ OutMessage PeerServer::identity() const {
   writer.field("nthreads");
   writer.uinteger(options_.nthreads);
   writer.field("memory_limit");
-  options_.memory_limit ? writer.uinteger(options_.memory_limit) : writer.nil();
+  options_.memory.limit ? writer.uinteger(options_.memory.limit) : writer.nil();
   return writer.finish();
 }
 

@@ -65,6 +65,11 @@ void Runtime::set_status(std::string status) {
   if (status == "closing") home_->jobs.close();
 }
 
+void Runtime::set_memory(MemoryBounds bounds) {
+  const Turn turn(*home_);
+  home_->options.memory = bounds;
+}
+
 void Runtime::set_resources(std::vector<std::pair<std::string, double>> totals) {
   std::vector<Resource> amounts(totals.begin(), totals.end());
   Turn(*home_)->driver.step(SetResources{amounts}, "set-resources");

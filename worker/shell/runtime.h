@@ -40,6 +40,8 @@ class Runtime {
   void run();
   //! Takes on a status by its Dask name and tells the scheduler; "closing": no new work is taken.
   void set_status(std::string status);
+  //! Holds from the next look at the memory. A worker that began without a limit never looks.
+  void set_memory(MemoryBounds bounds);
   void set_resources(std::vector<std::pair<std::string, double>> totals);
   //! Leaves the cluster: closes the stream, stops serving, ends the loop thread. Blocks.
   void stop();

@@ -42,7 +42,7 @@ OutMessage SchedulerLink::registration() {
   message.now = loop_.now().wall;
   message.resources.assign(options_.resources.begin(), options_.resources.end());
   message.services.assign(options_.services.begin(), options_.services.end());
-  message.memory_limit = options_.memory_limit;
+  message.memory_limit = options_.memory.limit;
   message.local_directory = options_.local_directory;
   message.nanny = options_.nanny_address;
   message.pid = ::getpid();

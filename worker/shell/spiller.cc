@@ -25,7 +25,7 @@ constexpr Duration kBetweenVainTrims = Duration::ms(3'000);
 constexpr double kWorthTrimming = 0.02;  // of the limit
 
 double share(std::uint64_t bytes, const Options& options) {
-  return static_cast<double>(bytes) / static_cast<double>(options.memory_limit);
+  return static_cast<double>(bytes) / static_cast<double>(options.memory.limit);
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ Spiller::Spiller(protocol::Loop& loop, Store& store, Packer& packer, const Optio
       timer_(loop) {}
 
 void Spiller::start() {
-  if (options_.memory_limit == 0) return;
+  if (options_.memory.limit == 0) return;
   const auto ms = static_cast<std::uint64_t>(options_.memory_monitor_seconds * 1000);
   if (ms > 0) timer_.start(ms, ms, [this] { watch(); });
 }
@@ -57,25 +57,26 @@ void Spiller::stop() {
 }
 
 void Spiller::value_added() {
-  if (options_.memory_limit != 0) spill_if(over_target());
+  if (options_.memory.limit != 0) spill_if(over_target());
 }
 
 bool Spiller::over_target() const {
-  return options_.memory_target > 0 &&
-         share(store_.fast_bytes(), options_) > options_.memory_target;
+  return options_.memory.target > 0 &&
+         share(store_.fast_bytes(), options_) > options_.memory.target;
 }
 
 bool Spiller::has_room(std::uint64_t bytes) const {
-  return options_.memory_limit == 0 || options_.memory_target <= 0 ||
-         share(store_.fast_bytes() + bytes, options_) <= options_.memory_target;
+  return options_.memory.limit == 0 || options_.memory.target <= 0 ||
+         share(store_.fast_bytes() + bytes, options_) <= options_.memory.target;
 }
 
 double Spiller::low() const {
-  if (options_.memory_target > 0) return options_.memory_target;
-  return options_.memory_spill > 0 ? options_.memory_spill : options_.memory_pause;
+  if (options_.memory.target > 0) return options_.memory.target;
+  return options_.memory.spill > 0 ? options_.memory.spill : options_.memory.pause;
 }
 
 void Spiller::watch() {
+  if (options_.memory.limit == 0) return hooks_.measured(0, false);  // taken away while we ran
   const double used = share(resident_bytes(), options_);
   const bool high = low() > 0 && used > low();
   if (!high || trimming_ || loop_.now().mono < trim_from_) return judge(used);
@@ -93,17 +94,18 @@ Async<void> Spiller::trim_and_judge() {
   trimming_ = false;
   trim_from_ = loop_.now().mono +
                (before - used > kWorthTrimming ? kBetweenTrims : kBetweenVainTrims);
-  if (!stopped_) judge(used);
+  if (!stopped_ && options_.memory.limit > 0) judge(used);
 }
 
 void Spiller::judge(double used) {
-  if (options_.memory_pause > 0) hooks_.measured(used, used > options_.memory_pause);
-  process_over_ = options_.memory_spill > 0 && used > options_.memory_spill;
+  if (options_.memory.pause > 0) hooks_.measured(used, used > options_.memory.pause);
+  process_over_ = options_.memory.spill > 0 && used > options_.memory.spill;
   spill_if(process_over_ || over_target());
 }
 
 //! Above `spill` values go until the process is below `target` again.
 bool Spiller::still_over() {
+  if (options_.memory.limit == 0) return false;
   process_over_ = process_over_ && share(resident_bytes(), options_) > low();
   return !stopped_ && (process_over_ || over_target());
 }

@@ -34,6 +34,7 @@ from distributed.worker_state_machine import (
 from rask.worker.data import NativeData
 from rask.worker.functions import forget_functions
 from rask.worker.heartbeat import offer
+from rask.worker.memory import NativeMemory
 from rask.worker.named import NamedJobs
 from rask.worker.pool import JobPool
 from rask.worker.profiling import Profiled
@@ -64,6 +65,7 @@ class Worker(Startup, NamedJobs, Profiled, StockWorker):
             scheduler_ip, *args, nthreads=nthreads, name=name, executor=executors, **kwargs
         )
         self._stock_handlers = {op: self.handlers.get(op) for op in NATIVE_OPS}
+        self.memory_manager.__class__ = NativeMemory  # stock's constructor names its own class
 
     # ---- the end --------------------------------------------------------------------------------
 

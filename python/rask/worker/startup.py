@@ -52,6 +52,7 @@ class Startup:
         leave_forked_children(self.runtime)
         self.data.attach(self.runtime)
         self.state.attach(self.runtime)
+        self.memory_manager.attach(self.runtime)
         self._service = Service(self)
         self._service.start()
         threading.Thread(target=pack_loop, args=(self,), name="rask-pack", daemon=True).start()
@@ -120,10 +121,7 @@ class Startup:
             "scheduler_address": self.scheduler.address,
             "contact_address": self.contact_address or "",
             "nthreads": self.state.nthreads,
-            "memory_limit": manager.memory_limit or 0,
-            "memory_target": float(manager.memory_target_fraction or 0),
-            "memory_spill": float(manager.memory_spill_fraction or 0),
-            "memory_pause": float(manager.memory_pause_fraction or 0),
+            **{f"memory_{name}": value for name, value in manager.bounds().items()},
             "memory_transfer": float(dask.config.get(memory + "transfer") or 0),
             "max_spill": int(parse_bytes(dask.config.get(memory + "max-spill") or 0)),
             "memory_monitor_seconds": float(manager.memory_monitor_interval),
