@@ -10,7 +10,7 @@ import dask
 import numpy as np
 import pytest
 from conftest import SCHEDULER, WORKER
-from distributed import get_worker, wait
+from distributed import get_worker, wait, worker_client
 from programs import Gate, add, double, inc, until, workers_of
 
 rask_workers = pytest.mark.skipif(WORKER != "rask", reason="of rask workers")
@@ -410,6 +410,27 @@ def test_replicate_and_rebalance(same):
         return both, client.gather(value).sum(), len(client.gather(many))
 
     assert same(prog) == (2, 1000, 8)
+
+
+def scatter_to_all(client):
+    def share():
+        with worker_client() as inner:
+            future = inner.scatter(np.arange(10), broadcast=True, direct=True, hash=False)
+            return len(inner.who_has([future])[future.key]), int(future.result().sum())
+
+    return client.submit(share, pure=False).result()
+
+
+@pytest.mark.skipif(SCHEDULER == "rask", reason="replicate is not there yet")
+def test_a_task_scatters_to_all_workers(same):
+    assert same(scatter_to_all) == (2, 45)
+
+
+@pytest.mark.skipif(SCHEDULER != "rask", reason="of a rask scheduler")
+def test_a_task_that_scatters_to_all_workers_is_told_what_is_missing(rask_client):
+    with pytest.raises(NotImplementedError, match="'replicate'.*docs/COMPATIBILITY.md"):
+        scatter_to_all(rask_client)
+    assert rask_client.submit(inc, 1, pure=False).result() == 2
 
 
 def test_a_lost_replica_is_looked_for_elsewhere(same):

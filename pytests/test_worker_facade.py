@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+from time import process_time, sleep
 
 import numpy as np
 import pytest
-from distributed import get_worker
+from conftest import SCHEDULER
+from distributed import get_worker, wait
 from distributed.core import Status
+from distributed.metrics import context_meter
 from programs import Gate, inc, until, workers_of
 
 
@@ -163,6 +166,67 @@ def test_digests_count_once(same):
         return client.run(total, workers=[address])[address] - before
 
     assert same(prog) == 5.0
+
+
+def test_the_seconds_of_tasks_are_told_by_family(same):
+    def sleepy(i):
+        sleep(0.3)
+        return i
+
+    def busy(i):
+        end = process_time() + 0.3
+        while process_time() < end:
+            pass
+        return i
+
+    def metering(i):
+        context_meter.digest_metric("rows", 10, "count")
+        with context_meter.meter("reading"):
+            sleep(0.3)
+        return i
+
+    def bad(i):
+        sleep(0.2)
+        raise ValueError(i)
+
+    def seconds(dask_worker):
+        """Whole tenths, without the span."""
+        return {(name[2], name[3], name[4]): int(value * 10)
+                for name, value in dask_worker.digests_total.items()
+                if isinstance(name, tuple) and name[0] == "execute" and value >= 0.1}
+
+    wanted = {("sleepy", "thread-noncpu", "seconds"), ("busy", "thread-cpu", "seconds"),
+              ("metering", "rows", "count"), ("metering", "reading", "seconds"),
+              ("bad", "failed", "seconds")}
+
+    def prog(client):
+        address = sorted(workers_of(client))[0]
+        for function in sleepy, busy, metering, bad:
+            wait(client.submit(function, 1, workers=[address], pure=False))
+        found = until(lambda: wanted <= (told := client.run(seconds, workers=[address])[address]).keys()
+                      and told, "the metrics")
+        return ({name: found[name] >= 2 for name in wanted},
+                {family for family, what, _ in found if what == "thread-cpu"} & {"sleepy", "metering"})
+
+    assert same(prog)[1] == set()
+
+
+@pytest.mark.skipif(SCHEDULER == "rask", reason="a stock scheduler adds spans up")
+def test_spans_learn_what_their_tasks_spent(same):
+    def spent(dask_scheduler):
+        metrics = dask_scheduler.cumulative_worker_metrics
+        spans = dask_scheduler.extensions["spans"].spans.values()
+        name = ("execute", "spanned", "thread-noncpu", "seconds")
+        return metrics[name] >= 0.2, max(s.cumulative_worker_metrics.get(name, 0) for s in spans) >= 0.2
+
+    def spanned(i):
+        sleep(0.3)
+
+    def prog(client):
+        wait(client.submit(spanned, 1, pure=False))
+        return until(lambda: all(found := client.run_on_scheduler(spent)) and found, "the metrics")
+
+    assert same(prog) == (True, True)
 
 
 def test_background_work_of_a_plugin_is_done(same):

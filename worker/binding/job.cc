@@ -54,6 +54,7 @@ void bind_jobs(nb::module_& module) {
       .def("annotations", &PyJob::annotations)
       .def("inputs", &PyJob::inputs)
       .def_prop_ro("lazy", &PyJob::lazy)
+      .def_prop_ro("span", [](const PyJob& job) { return job.job().span; })
       .def_prop_ro("spoiled", &PyJob::spoiled)
       .def("input_keys", &PyJob::input_keys);
   nb::class_<PyTypeInfo>(module, "TypeInfo")

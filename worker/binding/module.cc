@@ -214,6 +214,17 @@ class PyRuntime {
     without_gil(&Runtime::put, key_of(key), Value{drops_->hold(value.ptr()), nullptr, nbytes}, type.type);
   }
 
+  //! [(span, family, what, seconds)]
+  nb::list take_spent() {
+    nb::list out;
+    for (const Spent& s : without_gil(&Runtime::take_spent)) {
+      out.append(nb::make_tuple(s.span, s.family, std::string(s.what), s.seconds));
+    }
+    return out;
+  }
+  static void skip_cpu() { Runtime::skip_cpu(); }
+  static void told_seconds(double seconds) { Runtime::told_seconds(seconds); }
+
   nb::bytes metrics() const { return bytes_object(without_gil(&Runtime::metrics).view()); }
   nb::dict counts() const {
     nb::dict out;
@@ -328,6 +339,7 @@ void bind_runtime(nb::module_& module) {
       .def("start", &PyRuntime::start)
       .def("run", &PyRuntime::run)
       .def("set_status", &PyRuntime::set_status)
+      .def("set_memory", &PyRuntime::set_memory, "limit"_a, "target"_a, "spill"_a, "pause"_a)
       .def("set_resources", &PyRuntime::set_resources)
       .def("stop", &PyRuntime::stop)
       .def("leave", &PyRuntime::leave)
@@ -339,7 +351,6 @@ void bind_runtime(nb::module_& module) {
       .def("read_inputs", &PyRuntime::read_inputs)
       .def("finished", &PyRuntime::finished, "job"_a, "value"_a.none(), "nbytes"_a,
            "packed"_a.none(), "type"_a, "start"_a, "stop"_a, "thread"_a)
-      .def("set_memory", &PyRuntime::set_memory, "limit"_a, "target"_a, "spill"_a, "pause"_a)
       .def("failed", &PyRuntime::failed, "job"_a, "exception"_a.none(), "traceback"_a.none(),
            "exception_text"_a, "traceback_text"_a, "start"_a, "stop"_a, "thread"_a)
       .def("rescheduled", &PyRuntime::rescheduled)
@@ -362,6 +373,9 @@ void bind_runtime(nb::module_& module) {
       .def("holds", &PyRuntime::holds)
       .def("value", &PyRuntime::value)
       .def("put", &PyRuntime::put, "key"_a, "value"_a.none(), "nbytes"_a, "type"_a)
+      .def("take_spent", &PyRuntime::take_spent)
+      .def_static("skip_cpu", &PyRuntime::skip_cpu)
+      .def_static("told_seconds", &PyRuntime::told_seconds)
       .def("metrics", &PyRuntime::metrics)
       .def("counts", &PyRuntime::counts)
       .def("levels", &PyRuntime::levels)

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,7 @@ struct Job {
   bool actor = false;
   bool lazy = false;  //!< inputs stay where they are until they are asked for, one by one
   std::vector<Input> inputs;
+  std::string span = {};  //!< whose time its call is; empty: nobody said
   std::vector<ValueId> lost = {};  //!< inputs of a lazy job that could not be read
 };
 
@@ -73,6 +75,14 @@ struct Call {
   double start = 0;
   double stop = 0;
   std::uint64_t thread = 0;
+};
+
+//! Seconds that calls of one family of keys spent on one thing.
+struct Spent {
+  std::string span;       //!< empty: none
+  std::string family;
+  std::string_view what;  //!< by the names of stock's metrics
+  double seconds = 0;
 };
 
 struct Finished {

@@ -191,7 +191,7 @@ void Driver::act(const Execute& a) {
   const Task& task = core_.task(a.task);
   const auto& work = *static_cast<const Work*>(task.work.get());
   Job job{a.task,           a.run,      task.key,  work.spec, work.packed_spec,
-          work.annotations, task.actor, work.lazy, {},        {}};
+          work.annotations, task.actor, work.lazy, {},        work.span};
   job.inputs.reserve(task.dependencies.size());
   for (const EdgeId edge : task.dependencies) {
     job.inputs.push_back(input(core_.state().tasks[edge].dependency, work.lazy));

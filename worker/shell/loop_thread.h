@@ -18,6 +18,7 @@
 #include "protocol/net/loop.h"
 #include "worker/shell/driver.h"
 #include "worker/shell/fetcher.h"
+#include "worker/shell/meter.h"
 #include "worker/shell/options.h"
 #include "worker/shell/packer.h"
 #include "worker/shell/peer_server.h"
@@ -54,6 +55,7 @@ class LoopThread {
 
   Options options;
   Topology topology;
+  Meter meter;
   std::atomic<std::uint32_t> executors = 0;  //!< bound so far
   WaitQueue<Job> jobs;
   WaitQueue<PackRequest> packs;

@@ -156,12 +156,14 @@ std::optional<std::pair<Input, bool>> Runtime::read_input(Job& job, std::size_t 
 void Runtime::interrupt_executor() { home_->jobs.interrupt(); }
 
 void Runtime::finished(const Job& job, Finished result) {
+  home_->meter.finished(job, result.call);
   Turn turn(*home_);
   turn->driver.finished(job.task, job.run, job.actor, std::move(result));
   turn.set_urgent(home_->jobs.empty());
 }
 
 void Runtime::failed(const Job& job, Failed failure) {
+  home_->meter.failed(job, failure.call);
   Turn(*home_)->driver.failed(job.task, job.run, std::move(failure));
 }
 
@@ -305,6 +307,12 @@ std::optional<Input> Runtime::value(const Key& key) const {
 void Runtime::put(const Key& key, Value value, TypeRef type) {
   Turn(*home_)->driver.put(key, std::move(value), std::move(type));
 }
+
+std::vector<Spent> Runtime::take_spent() { return home_->meter.take(); }
+
+void Runtime::skip_cpu() { Meter::skip(); }
+
+void Runtime::told_seconds(double seconds) { Meter::told(seconds); }
 
 Slice Runtime::metrics() const { return Turn(*home_)->link.metrics(); }
 

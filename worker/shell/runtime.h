@@ -106,6 +106,11 @@ class Runtime {
   //! Stores a value without a task (update_data, scatter from inside a task).
   void put(const Key& key, Value value, TypeRef type);
 
+  //! What calls spent since it was last asked.
+  std::vector<Spent> take_spent();
+  //! The calling thread worked for itself; it measured seconds inside a call (Meter).
+  static void skip_cpu();
+  static void told_seconds(double seconds);
   //! What Worker.get_metrics would say, as a msgpack map.
   Slice metrics() const;
   std::vector<std::pair<std::string_view, std::uint64_t>> counts() const;  //!< by state

@@ -70,6 +70,7 @@ WorkRef work_of(const protocol::ComputeTask& message) {
   auto work = std::make_shared<Work>();
   work->spec = open_spec(*message.run_spec);
   if (!work->spec) work->packed_spec = message.run_spec;
+  work->span = message.span_id;
   annotate(*work, message.annotations);
   return work;
 }

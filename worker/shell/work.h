@@ -21,6 +21,7 @@ struct Work {
   PayloadRef annotations;  //!< null: empty
   bool named_executor = false;
   bool lazy = false;  //!< Job::lazy
+  std::string span;         //!< Job::span
   mutable std::vector<Transfer> transfers;  //!< so far; not the core's business
 };
 

@@ -30,6 +30,7 @@ from rask.worker.packing import SIMPLE_TYPES, describe_type, own, pack, pack_if_
 logger = logging.getLogger("distributed.worker")
 
 LARGEST = 1 << 62  # bytes of a value
+LONG_LOAD = 0.001  # seconds; inputs that took longer to load are kept out of the task's CPU time
 
 
 def load_spec(job):
@@ -84,10 +85,11 @@ class Execution:
         self.worker = worker
         self.runtime = worker.runtime
         self.active_threads = worker.active_threads
+        self.jobs = worker.jobs
 
     def run(self, job) -> None:
         """Runs a job, start to end, on a thread of a pool."""
-        start = time()
+        begun = start = time()
         spec = None
         try:
             spec = load_spec(job)
@@ -102,9 +104,12 @@ class Execution:
         ident = threading.get_ident()
         # Single operations on a dict need no lock, and whoever reads it copies it first.
         self.active_threads[ident] = thread_state.key = job.key
+        self.jobs[ident] = job
         thread_state.execution_state = self.worker.execution_state
         token = _worker_cvar.set(self.worker)
         thread_state.start_time = start = time()
+        if start - begun > LONG_LOAD:
+            self.runtime.skip_cpu()
         try:
             if job.annotated:
                 with self.span(job):
@@ -120,7 +125,7 @@ class Execution:
         if job.lazy and job.spoiled:
             failure = Reschedule()
         _worker_cvar.reset(token)
-        del self.active_threads[ident], data
+        del self.active_threads[ident], self.jobs[ident], data
         if failure is None:
             self.finish(job, value, start, stop)
         else:

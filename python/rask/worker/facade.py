@@ -33,7 +33,7 @@ from distributed.worker_state_machine import (
 
 from rask.worker.data import NativeData
 from rask.worker.functions import forget_functions
-from rask.worker.heartbeat import offer
+from rask.worker.heartbeat import Digests, offer
 from rask.worker.memory import NativeMemory
 from rask.worker.named import NamedJobs
 from rask.worker.pool import JobPool
@@ -47,7 +47,7 @@ logger = logging.getLogger("distributed.worker")
 NATIVE_OPS = ("get_data", "ping", "identity", "keys", "versions", "free_keys")
 
 
-class Worker(Startup, NamedJobs, Profiled, StockWorker):
+class Worker(Startup, NamedJobs, Profiled, Digests, StockWorker):
     def __init__(self, scheduler_ip=None, *args, nthreads=None, name=None, **kwargs):
         nthreads = nthreads or CPU_COUNT
         prefix = f"{name}-" if name is not None else ""
@@ -61,11 +61,12 @@ class Worker(Startup, NamedJobs, Profiled, StockWorker):
         executors = {**executors, "default": JobPool(nthreads, f"{prefix}Dask-Default-Threads")}
         self.runtime = None
         self._service = None
+        self.jobs = {}  # that run now, by thread
         super().__init__(
             scheduler_ip, *args, nthreads=nthreads, name=name, executor=executors, **kwargs
         )
-        self._stock_handlers = {op: self.handlers.get(op) for op in NATIVE_OPS}
         self.memory_manager.__class__ = NativeMemory  # stock's constructor names its own class
+        self._stock_handlers = {op: self.handlers.get(op) for op in NATIVE_OPS}
 
     # ---- the end --------------------------------------------------------------------------------
 

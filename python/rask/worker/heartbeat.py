@@ -9,10 +9,12 @@ Answers to: distributed/worker.py, Worker.get_metrics and heartbeat.
 from __future__ import annotations
 
 import logging
+import threading
 from collections import defaultdict
 from inspect import isawaitable
 
 import msgpack
+from dask.utils import key_split
 from distributed.protocol import dumps
 from distributed.spans import CONTEXTS_WITH_SPAN_ID
 
@@ -25,11 +27,42 @@ NATIVE = frozenset(
 )
 
 
+class Digests:
+    """`Worker.digests_total`: what the native side measured is added when somebody looks."""
+
+    @property
+    def digests_total(self) -> dict:
+        if self.runtime is not None and threading.get_ident() == self.thread_id:
+            self.add_spent()
+        return self._digests_total
+
+    @digests_total.setter
+    def digests_total(self, value: dict) -> None:
+        self._digests_total = value
+
+    def add_spent(self) -> None:
+        for span, family, what, seconds in self.runtime.take_spent():
+            name = ("execute", span or None, family, what, "seconds")
+            self._digests_total[name] += seconds
+            self.digests_total_since_heartbeat[name] += seconds
+
+    def on_metric(self, label, value: float, unit: str) -> None:
+        """A task measured something with distributed.metrics.context_meter."""
+        job = self.jobs.get(threading.get_ident())
+        if job is None:  # the context was copied to a thread of the task's own
+            return
+        if unit == "seconds":
+            self.runtime.told_seconds(value)
+        name = ("execute", job.span or None, key_split(job.key), label, unit)
+        self.loop.add_callback(self.digest_metric, name, value)
+
+
 async def offer(worker) -> None:
+    worker.add_spent()
     digests = worker.digests_total_since_heartbeat
     worker.digests_total_since_heartbeat = defaultdict(int)
     if spans := worker.extensions.get("spans"):
-        spans.collect_digests(digests)
+        spans.collect_digests({name: value for name, value in digests.items() if _has_span(name)})
     extensions = {
         name: extension.heartbeat()
         for name, extension in worker.extensions.items()
@@ -51,6 +84,10 @@ def _packed(value: dict) -> bytes:
         return b""
     frames = dumps(value)
     return bytes(frames[0]) if len(frames) == 1 else b""
+
+
+def _has_span(name) -> bool:
+    return isinstance(name, tuple) and name[0] in CONTEXTS_WITH_SPAN_ID and bool(name[1])
 
 
 def _without_spans(digests: dict) -> dict:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from distributed.metrics import context_meter
 from distributed.threadpoolexecutor import ThreadPoolExecutor
 
 logger = logging.getLogger("distributed.worker")
@@ -51,7 +52,10 @@ class JobPool(ThreadPoolExecutor):
         return future
 
     def _pump(self) -> None:
-        runtime = self.execution.runtime
+        with context_meter.add_callback(self.execution.worker.on_metric):
+            self._run_jobs(self.execution.runtime)
+
+    def _run_jobs(self, runtime) -> None:
         self._pin(runtime)
         while (job := runtime.next_job()) is not None:
             _local.pumping = True
