@@ -1,7 +1,7 @@
 //! Where the seconds of tasks go.
-#include <catch2/catch.hpp>
 #include <pthread.h>
 #include <time.h>
+#include <catch2/catch.hpp>
 
 #include <map>
 #include <string>
@@ -24,7 +24,9 @@ double seconds_of(clockid_t clock) {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-Call begun() { return {seconds_of(CLOCK_REALTIME), 0, static_cast<std::uint64_t>(::pthread_self())}; }
+Call begun() {
+  return {seconds_of(CLOCK_REALTIME), 0, static_cast<std::uint64_t>(::pthread_self())};
+}
 
 Call ended(Call call) {
   call.stop = seconds_of(CLOCK_REALTIME);
@@ -48,7 +50,8 @@ Call worked(double seconds) {
 
 std::map<std::string, double> taken(Meter& meter) {
   std::map<std::string, double> out;
-  for (const Spent& s : meter.take()) out[s.span + "/" + s.family + "/" + std::string(s.what)] = s.seconds;
+  for (const Spent& s : meter.take())
+    out[s.span + "/" + s.family + "/" + std::string(s.what)] = s.seconds;
   return out;
 }
 

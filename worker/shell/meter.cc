@@ -41,7 +41,9 @@ double cpu_of(const Call& call, double seconds) {
 
 }  // namespace
 
-void Meter::skip() { last = {seconds_of(CLOCK_REALTIME), seconds_of(CLOCK_THREAD_CPUTIME_ID), 0, 0}; }
+void Meter::skip() {
+  last = {seconds_of(CLOCK_REALTIME), seconds_of(CLOCK_THREAD_CPUTIME_ID), 0, 0};
+}
 
 void Meter::told(double seconds) { last.told += seconds; }
 

@@ -1,7 +1,7 @@
 //! Where the seconds of tasks go: on the CPU, or elsewhere; summed by span and family of keys.
 //!
-//! A thread's CPU clock is a system call that takes as long as a small task. So it is read once in a
-//! millisecond at most: a task too short to be seen by it is taken for CPU, and the next reading
+//! A thread's CPU clock is a system call that takes as long as a small task. So it is read once in
+//! a millisecond at most: a task too short to be seen by it is taken for CPU, and the next reading
 //! sets that right.
 //!
 //! Answers to: distributed/metrics.py, context_meter, as _run_task and _finalize_metrics use it.
