@@ -189,9 +189,9 @@ def test_results_that_cannot_travel_can_be_used_where_they_are(same):
 
 @rask_workers
 def test_whatever_a_result_says_of_its_size_its_task_is_done(rask_client):
-    from dask.sizeof import sizeof
-
     def register(dask_worker=None):
+        from dask.sizeof import sizeof  # by name: all that is registered here need not be there
+
         sizeof.register(Sized, lambda value: value.size)
 
     rask_client.run(register)
