@@ -33,6 +33,7 @@ from rask.graph.template import (
     SHARED_MIN,
     VALUE,
     pickle_value,
+    reached,
     task_tail,
     trusted,
 )
@@ -58,6 +59,8 @@ def emitted(expr, wanted: tuple, everywhere: dict | None, emitter: Emitter) -> b
     if not all(map(_is_fit, columns)) or not _small_kwargs(expr.kwargs):
         return False
     if _meet(*columns, expr.kwargs.values(), [expr.func, getattr(expr.func, "__self__", None)]):
+        return False
+    if _meet_deeply(columns, expr.kwargs):
         return False
     fanout = _Fanout(expr, keys, columns, emitter)
     if not fanout.fits(distinct):
@@ -95,6 +98,19 @@ def _meet(*places) -> bool:
             return True
         seen |= here
     return False
+
+
+def _meet_deeply(columns: list[list], kwargs: dict) -> bool:
+    """Whether an object inside a row is also in what all rows share, which is pickled apart."""
+    columns = [c for c in columns if not _are_futures(c) and not set(map(type, c)) <= ATOMS]
+    shared, rows = list(kwargs.values()), []
+    for column in columns:
+        if all(map(is_, column, repeat(column[0]))):
+            shared.append(column[0])
+        else:
+            rows.append(column)
+    apart = reached(shared)
+    return bool(apart) and any(not apart.isdisjoint(reached(column)) for column in rows)
 
 
 def _small_kwargs(kwargs: dict) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 
 from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef
 
@@ -23,6 +23,9 @@ from rask.graph.opcodes import Unspliceable, get
 #: Values the pickler writes without running Python code, and that hold nothing else.
 ATOMS = frozenset({int, float, str, bool, bytes, complex, type(None)})
 _NO_OBJECTS = ATOMS | {TaskRef, Alias}  # which of two equal ones a task gets makes no difference
+#: Values of which one is as good as another that equals it.
+_PLAIN = _NO_OBJECTS | {slice, range, type, FunctionType, BuiltinFunctionType}
+_CONTAINERS = frozenset({list, tuple, set, frozenset})
 SHARED_MIN = 512  # a value that several tasks hold is sent once from this size on
 LARGE_BYTES = 1 << 16  # bytes of this size go out-of-band, which spares copying them
 
@@ -137,6 +140,8 @@ class Templates:
     def _task(self, node: Task, key: bytes) -> tuple[bytes, int, list[int]]:
         if node._repr is not None or node._is_coro is not None or _has_twice(node) or _shares_globals(node):
             raise Unspliceable
+        if node.kwargs and _meets_deeply(node):
+            raise Unspliceable
         kinds, values, late, large = [], [], [], []
         for argument in node.args:
             kind = type(argument)
@@ -239,6 +244,32 @@ def _has_twice(node: Task) -> bool:
     values = (*node.args, *node.kwargs.values(), getattr(node.func, "__self__", None))
     objects = [id(v) for v in values if type(v) not in _NO_OBJECTS]
     return len(objects) > 1 and len(set(objects)) < len(objects)
+
+
+def _meets_deeply(node: Task) -> bool:
+    """Whether an object inside an argument is also in a keyword argument, which is pickled apart."""
+    apart = [v for v in node.kwargs.values() if type(v) not in _PLAIN]
+    if not apart:
+        return False
+    values = [v for v in node.args if type(v) not in _PLAIN]
+    return bool(values) and not reached(apart).isdisjoint(reached(values))
+
+
+def reached(values) -> set[int]:
+    """Ids of the objects in these values, as far as containers lead to them."""
+    found: set[int] = set()
+    work = list(values)
+    while work:
+        value = work.pop()
+        kind = type(value)
+        if kind in _PLAIN or id(value) in found:
+            continue
+        if kind is not tuple or value:  # there is one empty tuple
+            found.add(id(value))
+        inside = value.values() if kind is dict else value if kind in _CONTAINERS else ()
+        if not set(map(type, inside)) <= _PLAIN:
+            work.extend(inside)
+    return found
 
 
 def _shares_globals(node: Task) -> bool:
