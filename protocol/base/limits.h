@@ -19,7 +19,9 @@ struct Limits {
   std::uint64_t document_nodes_max = 1u << 26;     //!< values in one frame 0 (16 bytes each here)
   std::size_t read_growth_max = 1u << 20;          //!< first piece of a declared frame on the heap
   std::size_t outbox_bytes_max = 1ull << 32;       //!< a peer that does not read is disconnected
-  std::size_t key_bytes_max = 1u << 20;
+  // Stock has no such limit, and a key takes no more memory than the bytes that came. This one keeps
+  // lengths far below 32 bits.
+  std::size_t key_bytes_max = 64u << 20;
 };
 
 inline constexpr Limits kLimits{};

@@ -1,7 +1,12 @@
 #include "protocol/wire/messages_client.h"
 
+#include <absl/strings/ascii.h>
+
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <functional>
+#include <system_error>
 #include <utility>
 
 #include "protocol/wire/fields.h"
@@ -31,16 +36,51 @@ std::string_view without_blanks(std::string_view text, std::string& storage) {
   return storage;
 }
 
+bool same_letters(std::string_view lower, std::string_view text) {
+  return std::ranges::equal(lower, text, {}, {}, [](char c) { return absl::ascii_tolower(c); });
+}
+
 std::optional<double> parse_seconds(std::string_view text) {
   std::string storage;
   text = without_blanks(text, storage);
+  if (text.empty()) return std::nullopt;
   double number = 1;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec == std::errc::result_out_of_range) return std::nullopt;
   text.remove_prefix(static_cast<std::size_t>(parsed.ptr - text.data()));
   for (const Unit& unit : kUnits) {
-    if (unit.name == text) return number * unit.seconds;
+    if (same_letters(unit.name, text)) return number * unit.seconds;
   }
   return std::nullopt;
+}
+
+void read_fifo_timeout(Fields& fields, UpdateGraph& out) {
+  out.fifo_timeout_seconds = 0;
+  out.fifo_timeout = nullptr;
+  const Value value = fields.find("fifo_timeout");
+  if (!value.exists()) return;
+  const auto seconds = as_seconds(value);
+  if (seconds && std::isfinite(*seconds) && *seconds >= 0) {
+    out.fifo_timeout_seconds = *seconds;
+  } else {
+    out.fifo_timeout = fields.payload_or_nil("fifo_timeout");
+  }
+}
+
+bool is_true(Value value) {
+  if (!value.exists() || value.is_nil()) return false;
+  if (const auto flag = value.as_bool()) return *flag;
+  if (const auto number = value.as_double()) return *number != 0;
+  return value.size() > 0;
+}
+
+//! What str() gives of a value that a text will show; maps, which nobody sends, have none.
+std::string shown(const Message& message, Value value) {
+  if (!is_true(value)) return "";
+  if (const auto text = value.as_str()) return std::string(*text);
+  if (const auto flag = value.as_bool()) return "True";
+  const auto key = message.key(value);
+  return key ? key_text(*key) : "";
 }
 
 template <std::size_t N>
@@ -225,10 +265,7 @@ Status read(const Message& message, Value op, UpdateGraph& out) {
   out.has_submitting_task = submitting.exists();
   out.submitting_task =
       submitting.exists() ? fields.key_at("submitting_task", submitting) : KeyView{};
-  const Value fifo = fields.maybe("fifo_timeout");
-  const auto seconds = fifo.exists() ? as_seconds(fifo) : 0.0;
-  if (!seconds) fields.wrong("fifo_timeout", "is not a span of time");
-  out.fifo_timeout_seconds = seconds.value_or(0);
+  read_fifo_timeout(fields, out);
   read_actors(fields, out);
   out.code = fields.payload_or_nil("code");
   out.annotations = fields.payload_or_nil("annotations");
@@ -248,9 +285,9 @@ Status read(const Message& message, Value op, ClientReleasesKeys& out) {
 Status read(const Message& message, Value op, CancelKeys& out) {
   Fields fields(message, op, "cancel-keys");
   fields.keys("keys", out.keys);
-  out.force = fields.boolean_or("force", false);
-  out.reason = fields.str_or("reason", "");
-  out.msg = fields.str_or("msg", "");
+  out.force = is_true(fields.find("force"));
+  out.reason = shown(message, fields.find("reason"));
+  out.msg = shown(message, fields.find("msg"));
   out.client = fields.str_or("client", "");
   return fields.status();
 }

@@ -95,6 +95,8 @@ struct UpdateGraph {
   bool has_submitting_task = false;
   KeyView submitting_task;
   double fifo_timeout_seconds = 0;
+  //! Null, or what is not plainly a span of time: a graph process reads it or says what is wrong.
+  PayloadRef fifo_timeout;
   Actors actors = Actors::none;
   std::vector<KeyView> actor_keys;
   PayloadRef code;
@@ -118,9 +120,9 @@ Status read(const Message& message, Value op, ClientReleasesKeys& out);
 
 struct CancelKeys {
   std::vector<KeyView> keys;
-  bool force = false;
-  std::string_view reason;
-  std::string_view msg;
+  bool force = false;  //!< as Python sees it: any value
+  std::string reason;  //!< as Python would print it: may be any value, too
+  std::string msg;
   std::string_view client;  //!< empty: the sender
 };
 Status read(const Message& message, Value op, CancelKeys& out);

@@ -261,6 +261,7 @@ void GraphLink::Impl::submit(Request request) {
   submission->order = request.order;
   submission->expr = std::move(request.expr);
   submission->annotations = std::move(request.annotations);
+  submission->fifo_timeout = std::move(request.fifo_timeout);
   submission->wanted = std::move(request.wanted);
   submission->settings = std::move(request.settings);
   submission->workers = request.workers;
@@ -456,7 +457,7 @@ Status GraphLink::Impl::answer(ChildId id, GraphSubmission& submission, std::str
   if (op == "open" && !submission.opened) {
     submission.opened = true;
     sink_->on_open(submission.id, header.find("append").as_bool().value_or(false),
-                   header.find("tasks").as_uint());
+                   header.find("tasks").as_uint(), header.find("fifo_timeout").as_double());
     return protocol::Done{};
   }
   if (!submission.opened) return protocol::Error{protocol::Fault::bad_type, "not open"};

@@ -48,6 +48,7 @@ class GraphLink {
     ClientId client;
     PayloadRef expr;         //!< update-graph's expr_ser
     PayloadRef annotations;  //!< update-graph's annotations; null: none
+    PayloadRef fifo_timeout; //!< update-graph's, for the child to read; null: not needed
     bool order = true;       //!< true: the client sent no internal_priority
     protocol::Slice wanted;  //!< msgpack array of the wanted keys; best in shared memory if large
     std::string settings;    //!< msgpack map of rask.configure's settings; empty: none
@@ -62,8 +63,10 @@ class GraphLink {
     static constexpr std::uint32_t kNoHome = 0xffffffff;
     //! For each key the number of a worker that holds it, or kNoHome. Keys are borrowed.
     virtual std::vector<std::uint32_t> on_homes(SubmissionId id, std::span<const KeyView> keys) = 0;
-    //! `append`: the graph cannot fail as a whole any more; `tasks`: their number, if known.
-    virtual void on_open(SubmissionId id, bool append, std::optional<std::uint64_t> tasks) = 0;
+    //! `append`: the graph cannot fail as a whole any more; `tasks`: their number, if known;
+    //! `fifo_timeout`: seconds, if the child was asked.
+    virtual void on_open(SubmissionId id, bool append, std::optional<std::uint64_t> tasks,
+                         std::optional<double> fifo_timeout) = 0;
     //! Keys in canonical form, numbered from 0 in order of arrival. Borrowed for the call.
     virtual void on_keys(SubmissionId id, std::span<const KeyView> keys, bool outside) = 0;
     //! Records of one slice; the spans of dependencies are borrowed for the call.

@@ -108,11 +108,12 @@ GraphRequest graph_request(GraphSubmission& submission) {
   Frames frames{request, {}};
   const std::vector<Slice> expr = frames.bundle(submission.expr);
   const std::vector<Slice> annotations = frames.bundle(submission.annotations);
+  const std::vector<Slice> fifo_timeout = frames.bundle(submission.fifo_timeout);
   const std::uint64_t keys = request.frames.size();
   const Slice wanted = frames.add(submission.wanted);
 
   MessageWriter writer;
-  writer.map(9);
+  writer.map(submission.fifo_timeout != nullptr ? 10 : 9);
   writer.field("op");
   writer.literal("graph");
   writer.field("id");
@@ -121,6 +122,10 @@ GraphRequest graph_request(GraphSubmission& submission) {
   write_bundle(writer, submission.expr, expr);
   writer.field("annotations");
   write_bundle(writer, submission.annotations, annotations);
+  if (submission.fifo_timeout != nullptr) {
+    writer.field("fifo_timeout");
+    write_bundle(writer, submission.fifo_timeout, fifo_timeout);
+  }
   writer.field("order");
   writer.boolean(submission.order);
   writer.field("keys");

@@ -27,6 +27,7 @@ struct GraphSubmission {
   bool order = true;
   PayloadRef expr;
   PayloadRef annotations;
+  PayloadRef fifo_timeout;  //!< null: not asked
   protocol::Slice wanted;
   std::string settings;  //!< msgpack map; empty: none
   GraphWorkers workers;

@@ -59,6 +59,9 @@ class ClientReader {
   bool is_slow(const StreamReader::Op& op) const {
     return op.kind == Op::update_graph || op.value.find("keys").elements().size() > kKeysSlice;
   }
+  //! An op that cannot be read may be left out: what it names can be no task and no topic. A client's
+  //! API lets such values through, and stock takes them without effect.
+  bool forgives(const StreamReader::Op& op) const;
   Status act(const Message& message, Value op, Op kind);
   Async<Status> act_slowly(StreamReader::Op op, StreamReader& stream);
 
@@ -85,6 +88,18 @@ class ClientReader {
   std::string name_;
   Connection::Ref connection_;
 };
+
+bool ClientReader::forgives(const StreamReader::Op& op) const {
+  switch (op.kind) {
+    case Op::client_desires_keys:
+    case Op::client_releases_keys:
+    case Op::cancel_keys:
+    case Op::report_key:
+    case Op::subscribe_topic:
+    case Op::unsubscribe_topic: return true;
+    default: return false;
+  }
+}
 
 Status ClientReader::act(const Message& message, Value op, Op kind) {
   switch (kind) {
@@ -140,6 +155,10 @@ struct TakenGraph {
 
   //! `share`: in memory that a graph process can map.
   Status read(const Message& message, Value op, bool share);
+  //! Whether its keys can be told what else was wrong.
+  bool names_keys() const {
+    return std::ranges::none_of(graph.keys, [](KeyView key) { return key.bytes.empty(); });
+  }
 
  private:
   void detach(bool share);
@@ -202,7 +221,12 @@ Async<Status> ClientReader::on_update_graph(StreamReader::Op op, StreamReader& s
   } else {
     work();
   }
-  if (!read) co_return read;
+  if (!read && !taken.names_keys()) co_return read;
+  if (!read) {
+    server_.log.error(read.error().text());
+    co_await server_.graphs.refuse(client_, taken.graph, read.error().text());
+    co_return Done{};
+  }
   if (taken.detached) stream.forget_message();
   const auto committed = server_.graphs.submit(client_, taken.graph, taken.wanted);
   connection_->on_close([&server = server_, client = client_, connection = connection_.get(), &message] {
@@ -373,7 +397,11 @@ Async<Reply> rpc_register_client(Server& server, Request request) {
       } else {
         acted = reader.act(op->message, op->value, op->kind);
       }
-      if (!acted) stream.fail(acted.error());
+      if (!acted && reader.forgives(*op)) {
+        stream.ignore(*op, acted.error());
+      } else if (!acted) {
+        stream.fail(acted.error());
+      }
       if (stream.tired()) co_await next_turn(server.loop);
     }
   }

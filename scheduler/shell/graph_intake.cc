@@ -4,6 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/base/key_token.h"
+#include "protocol/wire/message.h"
+#include "protocol/wire/pickles.h"
+#include "scheduler/core/state.h"
 #include "scheduler/shell/server.h"
 #include "scheduler/shell/stream.h"
 
@@ -28,6 +32,25 @@ GraphWorkers workers_now(const Server& server) {
   return workers;
 }
 
+//! What a task is restricted to and what can be neither an address nor a worker's name.
+std::optional<protocol::Key> no_worker(const State& state, std::span<const GraphTask> tasks) {
+  const Annotations* seen = nullptr;
+  for (const GraphTask& task : tasks) {
+    const Annotations* annotations = task.annotations.get();
+    if (annotations == nullptr || std::exchange(seen, annotations) == annotations) continue;
+    for (const protocol::Key& worker : annotations->workers) {
+      const auto kind = protocol::read_key_token(worker.bytes).kind;
+      const bool text = kind == protocol::KeyToken::Kind::str;
+      if (!text && !state.aliases.contains(worker.bytes)) return worker;
+    }
+  }
+  return std::nullopt;
+}
+
+GraphError own_error(std::string pickle, std::string text) {
+  return {protocol::pickled_bytes_payload(pickle), protocol::nil_payload(), std::move(text), ""};
+}
+
 }  // namespace
 
 GraphIntake::GraphIntake(Server& server, std::string python)
@@ -47,24 +70,42 @@ void GraphIntake::close() {
   if (link_) link_->close();
 }
 
-protocol::Completer<bool> GraphIntake::submit(ClientId client, const protocol::UpdateGraph& graph,
-                                              Slice wanted) {
-  const SubmissionId id(next_++);
+GraphIntake::Submission& GraphIntake::begin(SubmissionId id, ClientId client,
+                                            const protocol::UpdateGraph& graph) {
   Submission& submission = submissions_[id];
   submission.client = client;
   submission.graph = &graph;
   submission.stimulus =
       graph.stimulus_id.empty() ? Server::stimulus("update-graph") : std::string(graph.stimulus_id);
+  return submission;
+}
+
+protocol::Completer<bool> GraphIntake::refuse(ClientId client, const protocol::UpdateGraph& graph,
+                                              std::string why) {
+  const SubmissionId id(next_++);
+  const protocol::Completer<bool> done = begin(id, client, graph).done;
+  on_error(id, own_error(protocol::pickle_exception({"TypeError", why}), why));
+  return done;
+}
+
+protocol::Completer<bool> GraphIntake::submit(ClientId client, const protocol::UpdateGraph& graph,
+                                              Slice wanted) {
+  const SubmissionId id(next_++);
+  Submission& submission = begin(id, client, graph);
   const auto& actors =
       graph.actors == protocol::UpdateGraph::Actors::all ? graph.keys : graph.actor_keys;
   if (graph.actors != protocol::UpdateGraph::Actors::none) {
     for (const KeyView key : actors) submission.actor_keys.insert(key.bytes);
+  }
+  if (graph.actors == protocol::UpdateGraph::Actors::listed) {
+    submission.actors_unmet = submission.actor_keys;
   }
   GraphLink::Request request;
   request.id = id;
   request.client = client;
   request.expr = graph.expr;
   request.annotations = graph.annotations;
+  request.fifo_timeout = graph.fifo_timeout;
   request.order = !graph.has_priorities;
   request.wanted = std::move(wanted);
   request.settings = server_.metadata.plain_map(protocol::string_key("rask-settings"));
@@ -155,14 +196,15 @@ std::vector<std::uint32_t> GraphIntake::on_homes(SubmissionId, std::span<const K
   return homes;
 }
 
-void GraphIntake::on_open(SubmissionId id, bool append, std::optional<std::uint64_t>) {
+void GraphIntake::on_open(SubmissionId id, bool append, std::optional<std::uint64_t>,
+                          std::optional<double> fifo_timeout) {
   Submission* submission = under_way(id);
   if (submission == nullptr) return;
   submission->opened = true;
   GraphOpened event;
   event.submission = id;
   event.client = submission->client;
-  event.fifo_timeout = submission->graph->fifo_timeout_seconds;
+  event.fifo_timeout = fifo_timeout.value_or(submission->graph->fifo_timeout_seconds);
   event.has_submitting_task = submission->graph->has_submitting_task;
   event.submitting_task = submission->graph->submitting_task;
   event.append = append;
@@ -210,6 +252,7 @@ void GraphIntake::on_keys(SubmissionId id, std::span<const KeyView> keys, bool o
   if (!submission->actor_keys.empty()) {
     for (const KeyView key : keys) {
       submission->actor.push_back(submission->actor_keys.contains(key.bytes));
+      submission->actors_unmet.erase(key.bytes);
     }
   }
   GraphKeys event;
@@ -239,6 +282,11 @@ void GraphIntake::on_records(SubmissionId id, std::vector<GraphTask> tasks) {
     }
     task.actor = task.actor || (!submission->actor.empty() && submission->actor[task.key]);
   }
+  if (const auto worker = no_worker(server_.core.state(), tasks)) {
+    const std::string text =
+        "addresses should be strings or tuples, got " + protocol::key_repr(*worker);
+    return on_error(id, own_error(protocol::pickle_exception({"TypeError", text}), text));
+  }
   // As many wants as records, so that neither makes a turn long.
   send_wants(id, *submission, std::max(tasks.size(), std::size_t{1}));
   server_.step(GraphRecords{id, std::move(tasks)}, submission->stimulus);
@@ -254,9 +302,20 @@ void GraphIntake::on_commit(SubmissionId id) {
   Submission* submission = under_way(id);
   if (submission == nullptr) return;
   send_wants(id, *submission, submission->graph->keys.size());
+  if (const auto key = unknown_actor(*submission)) {
+    return on_error(id, own_error(protocol::pickle_key_error(*key), protocol::key_repr(*key)));
+  }
   server_.step(GraphCommitted{id}, submission->stimulus);
   report(*submission, "OK");
   end(id);
+}
+
+//! A key that the client wants to be an actor and that no task has.
+std::optional<KeyView> GraphIntake::unknown_actor(const Submission& submission) const {
+  for (const std::string_view key : submission.actors_unmet) {
+    if (!server_.core.find(KeyView{key})) return KeyView{key};
+  }
+  return std::nullopt;
 }
 
 void GraphIntake::on_error(SubmissionId id, GraphError error) {

@@ -32,6 +32,9 @@ class GraphIntake final : public GraphLink::Sink {
   GraphIntake(Server& server, std::string python);
   ~GraphIntake() override;
 
+  //! Answers each key of a graph that cannot be taken. Completes as submit does.
+  protocol::Completer<bool> refuse(ClientId client, const protocol::UpdateGraph& graph,
+                                   std::string why);
   //! Starts the first graph process.
   void start();
   //! Completes when the graph is committed, has failed, or its client is gone. `graph` and what it
@@ -65,7 +68,8 @@ class GraphIntake final : public GraphLink::Sink {
   // ---- GraphLink::Sink --------------------------------------------------------------------------
   void on_hello(ByteView versions) override;
   std::vector<std::uint32_t> on_homes(SubmissionId id, std::span<const KeyView> keys) override;
-  void on_open(SubmissionId id, bool append, std::optional<std::uint64_t> tasks) override;
+  void on_open(SubmissionId id, bool append, std::optional<std::uint64_t> tasks,
+               std::optional<double> fifo_timeout) override;
   void on_keys(SubmissionId id, std::span<const KeyView> keys, bool outside) override;
   void on_records(SubmissionId id, std::vector<GraphTask> tasks) override;
   void on_barriers(SubmissionId id, std::vector<GraphBarrier> barriers) override;
@@ -92,6 +96,7 @@ class GraphIntake final : public GraphLink::Sink {
     absl::flat_hash_map<std::string_view, std::int64_t> by_key;  //!< when the orders differ
     absl::flat_hash_set<std::string_view> actor_keys;
     std::vector<bool> actor;  //!< by number of key
+    absl::flat_hash_set<std::string_view> actors_unmet;  //!< those listed that no key was so far
   };
 
   Submission* find(SubmissionId id);
@@ -99,6 +104,8 @@ class GraphIntake final : public GraphLink::Sink {
   void send_wants(SubmissionId id, Submission& submission, std::size_t count);
   static std::int64_t priority_of(Submission& submission, KeyView key);
   static void note_priorities(Submission& submission, std::span<const KeyView> keys, bool outside);
+  Submission& begin(SubmissionId id, ClientId client, const protocol::UpdateGraph& graph);
+  std::optional<KeyView> unknown_actor(const Submission& submission) const;
   void end(SubmissionId id);
   void end_load(Loaded loaded);
   protocol::Async<void> report_failure(SubmissionId id, GraphError error);

@@ -78,6 +78,8 @@ Reply rpc_log_event(Server& server, const Request& request) {
   const Value topic = request.get("topic");
   if (const auto name = topic.as_str()) {
     server.topics.publish(*name, *event);
+  } else if (!topic.is_array() && topic.elements().size() == 0 && !topic.is_map()) {
+    return Reply::raise({"TypeError", "a topic is a str or a list of str"});
   } else {
     for (const Value each : topic.elements()) {
       if (const auto text = each.as_str()) server.topics.publish(*text, *event);
@@ -91,6 +93,9 @@ Reply rpc_events(Server& server, const Request& request) {
     if (const auto name = request.get("topic").as_str()) {
       write_events(out, server.topics.find(*name));
       return;
+    }
+    if (const Value topic = request.get("topic"); topic.exists() && !topic.is_nil()) {
+      return write_events(out, nullptr);
     }
     std::uint32_t count = 0;
     for (const auto& [name, topic] : server.topics.all()) count += topic.events.empty() ? 0 : 1;

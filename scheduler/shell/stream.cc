@@ -14,6 +14,7 @@ using protocol::Fault;
 
 constexpr protocol::Duration kTurnBudget = protocol::Duration::ms(15);
 constexpr std::uint32_t kOpsBetweenChecks = 16;
+constexpr std::uint32_t kIgnoredSaid = 10;
 
 }  // namespace
 
@@ -94,6 +95,12 @@ bool StreamReader::tired() {
   if (++since_check_ < kOpsBetweenChecks) return false;
   since_check_ = 0;
   return server_.loop.turn_elapsed() > kTurnBudget;
+}
+
+void StreamReader::ignore(const Op& op, const Error& error) {
+  if (++ignored_ > kIgnoredSaid) return;
+  server_.log.warning(fmt::format("Ignored '{}' of {}: {}", protocol::op_name(op.kind),
+                                  connection_->peer().text(), error.text()));
 }
 
 void StreamReader::fail(const Error& error) {

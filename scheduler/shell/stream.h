@@ -80,6 +80,8 @@ class StreamReader {
   //! This turn has lasted long enough: wait for the next one before the next op.
   bool tired();
 
+  //! Says in the log, a few times, that an op was left out.
+  void ignore(const Op& op, const protocol::Error& error);
   //! Closes the connection because of what it sent, and says so in the log.
   void fail(const protocol::Error& error);
 
@@ -90,6 +92,7 @@ class StreamReader {
   std::uint32_t at_ = 0;    //!< node of the next op
   std::uint32_t left_ = 0;  //!< ops left in this message
   std::uint32_t since_check_ = 0;
+  std::uint32_t ignored_ = 0;
   bool ended_ = false;      //!< what has arrived since is not looked at
 };
 

@@ -95,7 +95,7 @@ class World final : public GraphLink::Sink {
     keys.array(static_cast<std::uint32_t>(wanted.size()));
     for (const std::string& key : wanted) keys.str(key);
     const auto packed = keys.take_payload();
-    link_->submit({SubmissionId(id), ClientId(client), expr, nullptr, true,
+    link_->submit({SubmissionId(id), ClientId(client), expr, nullptr, nullptr, true,
                    packed->header, {}, {}});
   }
 
@@ -104,7 +104,8 @@ class World final : public GraphLink::Sink {
     for (KeyView key : keys) asked.push_back(Key{std::string(key.bytes)});
     return std::vector<std::uint32_t>(keys.size(), 7);
   }
-  void on_open(SubmissionId id, bool, std::optional<std::uint64_t>) override {
+  void on_open(SubmissionId id, bool, std::optional<std::uint64_t>,
+               std::optional<double>) override {
     heard[id.value].opened = true;
   }
   void on_keys(SubmissionId id, std::span<const KeyView> keys, bool outside) override {

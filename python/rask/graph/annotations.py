@@ -9,11 +9,13 @@ Answers to: distributed.scheduler.Scheduler._apply_annotations and the user part
 from __future__ import annotations
 
 import contextlib
+import math
 import numbers
 from collections.abc import Mapping
 
 import msgpack
 from dask.utils import parse_bytes
+from distributed.comm.addressing import unparse_host_port
 from distributed.protocol.pickle import dumps as dask_dumps
 from distributed.protocol.serialize import msgpack_encode_default
 
@@ -90,22 +92,50 @@ def _device_limit(rask) -> dict | None:
     return {"device": str(io["device"]), "concurrency": min(most, 2**32 - 1)}
 
 
+def _workers(value) -> list:
+    """Names, addresses and hosts of workers. A number may be a worker's name; the scheduler knows."""
+    return [_worker(w) for w in (value if isinstance(value, (list, tuple, set)) else [value])]
+
+
+def _worker(value):
+    hash(value)  # stock looks it up among the names of workers
+    if isinstance(value, tuple):
+        return unparse_host_port(*value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if not isinstance(value, (str, float, bytes)):
+        raise TypeError(f"addresses should be strings or tuples, got {value!r}")
+    return value
+
+
+def _resources(value) -> dict:
+    assert isinstance(value, dict)
+    resources = {str(k): float(v) for k, v in value.items()}
+    if any(map(math.isnan, resources.values())):
+        raise ValueError(f"annotation resources={value!r} has an amount that is not a number")
+    return resources
+
+
+def _priority(value) -> float:
+    priority = float(-(-value))  # a priority that cannot be negated is an error
+    return 0.0 if math.isnan(priority) else priority
+
+
 def _fields(resolved: dict) -> dict:
     fields: dict = {"priority": 0.0, "retries": 0, "workers": [], "allow_other_workers": False,
                     "resources": {}}  # fmt: skip
     for name, value in resolved.items():
         if name in ("restrictions", "workers"):
-            fields["workers"] = list(value) if isinstance(value, (list, tuple, set)) else [value]
+            fields["workers"] = _workers(value)
         elif name in ("loose_restrictions", "allow_other_workers"):
             fields["allow_other_workers"] = bool(value)
         elif name == "resources":
-            assert isinstance(value, dict)
-            fields["resources"] = {str(k): float(v) for k, v in value.items()}
+            fields["resources"] = _resources(value)
         elif name == "retries":
             assert isinstance(value, int)
-            fields["retries"] = max(int(value), 0)
+            fields["retries"] = min(max(int(value), 0), 2**32 - 1)
         elif name == "priority":
-            fields["priority"] = float(-(-value))  # a priority that cannot be negated is an error
+            fields["priority"] = _priority(value)
         elif name == "memory" and value is not None:
             fields["memory"] = _bytes(value)
         elif name == "rask" and (limit := _device_limit(value)):

@@ -73,10 +73,14 @@ class Emitter:
         self._buffer_numbers: dict = {}  # (id of owner, size) -> blob
         self._alive: list = []  # owners, so that ids stay unique
         self._next = 0  # number of the next record's key
+        self.fifo_timeout: float | None = None  # to be told to the scheduler, if it asked
         self._new_slice()
 
     def open(self, append: bool, tasks: int | None) -> None:
-        self._link.write({"op": "open", "id": self._id, "append": append, "tasks": tasks})
+        header = {"op": "open", "id": self._id, "append": append, "tasks": tasks}
+        if self.fifo_timeout is not None:
+            header["fifo_timeout"] = self.fifo_timeout
+        self._link.write(header)
 
     def keys(self, keys: list, outside: bool = False) -> None:
         for at in range(0, len(keys), SLICE_RECORDS):

@@ -13,6 +13,7 @@ import textwrap
 import msgpack
 from dask._expr import LLGExpr
 from dask._task_spec import convert_legacy_graph
+from dask.utils import parse_timedelta
 from distributed.protocol.compression import decompress
 from distributed.protocol.pickle import loads as dask_loads
 from distributed.protocol.serialize import deserialize, msgpack_decode_default
@@ -48,6 +49,17 @@ def annotations(frames: list, value) -> dict | None:
     if "compression" in header:
         buffers = decompress(header, buffers)
     return dask_loads(header["pickled-obj"], buffers=buffers)
+
+
+def fifo_timeout(frames: list, value) -> float:
+    """Seconds of an update-graph's fifo_timeout that the scheduler could not read."""
+    if isinstance(value, dict) and "__Serialized__" in value:
+        at = value["__Serialized__"]
+        header = _unpack(frames[at])
+        value = deserialize(header, frames[at + 1 : at + 1 + header["num-sub-frames"]])
+    else:
+        value = annotations(frames, value)
+    return 0.0 + parse_timedelta(value)
 
 
 def _unreadable() -> str:

@@ -42,6 +42,8 @@ def _answer(link: Link, message: Message) -> None:
     expr = expand.opened(frames, header["expr"])
     everywhere = expand.annotations(frames, header.get("annotations"))
     emitter = Emitter(link, header["id"], message.regions)
+    if "fifo_timeout" in header:
+        emitter.fifo_timeout = expand.fifo_timeout(frames, header["fifo_timeout"])
     message.frames = frames = None  # what the graph does not refer to may go
     if not header["order"] and fanout.emitted(expr, wanted, everywhere, emitter):
         return
