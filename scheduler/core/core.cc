@@ -143,7 +143,8 @@ void ask_for_turn(State& state) {
 }  // namespace
 
 Core::Core(Config config) : state_(std::make_unique<State>(std::move(config))) {}
-Core::~Core() = default;
+//! Families refer to each other in circles.
+Core::~Core() { state_->forget_families(); }
 
 void Core::step(const Event& event, std::string_view stimulus, Now now, Actions& out) {
   const std::size_t first = out.size();
