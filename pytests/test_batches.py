@@ -247,7 +247,12 @@ def test_batches_can_be_switched_while_tasks_wait(rask_client, tmp_path):
     gate = Gate(tmp_path)
     blocked = block(rask_client, gate)
     futures = rask_client.map(inc, range(500))
+    arrived(rask_client, futures)
     try:
+        # What was there when the first slice of the graph came in may have been little, and workers that are
+        # blocked do not ask for more.
+        for automatic in ("off", None):
+            rask.configure(rask_client, {"spliter.auto": automatic})
         until(lambda: known_to(rask_client) > 10, "tasks ahead")
         rask.configure(rask_client, {"spliter.auto": "off"})
         until(lambda: known_to(rask_client) <= 3, "tasks to be taken back")
