@@ -209,3 +209,26 @@ def test_a_signal_tears_plugins_and_preloads_down(fresh, tmp_path, number):
 def test_what_a_rask_worker_keeps_to_itself_is_refused(option):
     with pytest.raises(NotImplementedError, match="rask workers"):
         Worker("tcp://127.0.0.1:1", **option)
+
+
+@pytest.mark.parametrize("settings", [{}, {"MALLOC_TRIM_THRESHOLD_": "65536"}], ids=["ours", "the user's"])
+def test_memory_that_a_task_gave_back_is_there_for_the_next(fresh, settings):
+    """Unless the environment says what malloc is to do."""
+    def faults(rounds=200):
+        import resource
+
+        import numpy as np
+
+        def work():
+            arrays = [np.ones(40_000) for _ in range(8)]  # 320 kB each, all gone at the end
+            return len(arrays)
+
+        work()
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+        for _ in range(rounds):
+            work()
+        return (resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before) / rounds
+
+    with fresh(n_workers=1, env=settings).connected() as client:
+        found = client.submit(faults).result()
+        assert found > 100 if settings else found < 5

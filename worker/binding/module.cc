@@ -23,6 +23,7 @@
 #include "worker/binding/job.h"
 #include "worker/binding/live.h"
 #include "worker/binding/options.h"
+#include "worker/shell/heap.h"
 #include "worker/shell/runtime.h"
 #include "worker/shell/topology.h"
 
@@ -398,6 +399,8 @@ NB_MODULE(_worker, module) {
   worker::bind_jobs(module);
   worker::bind_runtime(module);
   module.attr("PICKLE_HEADER") = worker::bytes_object(worker::pickle_header().view());
+  module.def("keep_freed_memory", &worker::keep_freed_memory,
+             "For processes that are a worker: malloc keeps memory for the next task.");
   module.def("topology", [](const std::string& pin) {
     return worker::bytes_object(worker::Topology().describe(pin).view());
   }, "pin"_a, "The machine as a msgpack map.");

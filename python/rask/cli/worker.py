@@ -15,6 +15,7 @@ import os
 import click
 from distributed.cli.dask_worker import main as stock_command
 
+from rask._native import _worker
 from rask.cli.several import become_one_of, count_workers
 
 WORKER_CLASS = "rask.worker.Worker"
@@ -37,6 +38,8 @@ def _start(pin: str, n_workers: str, nanny: bool | None, name: str, **options) -
         name = f"{name}-{number}" if name else name
         options["nthreads"] = nthreads
         n_workers = "1"
+    if not nanny:  # nannies say it by the environment: distributed.nanny.pre-spawn-environ
+        _worker.keep_freed_memory()
     stock_command.callback(nanny=nanny, n_workers=n_workers, name=name, **options)
 
 
