@@ -5,6 +5,7 @@
 //! for which many small messages are dear (a Python client) can have an interval: an op after a
 //! pause leaves at once, the next ones together at the end of the interval. The interval grows while
 //! messages stay large, because then the peer is busy and each message costs it more than the wait.
+//! Who knows how much the peer still waits for says so (Pace).
 //! A batch that grows while a write is in flight is closed in pieces of kBatchMax, so that nothing
 //! large is ever moved in memory, and the peer can act on one piece while the next one comes.
 //!
@@ -21,6 +22,13 @@
 #include "protocol/wire/writer.h"
 
 namespace protocol {
+
+//! How soon a peer with an interval wants the next op.
+enum class Pace : std::uint8_t {
+  at_once,  //!< it waits for nothing else
+  steady,   //!< by the interval
+  relaxed,  //!< by a longer one: so much is to come that nobody is held up
+};
 
 class StreamSender {
  public:
@@ -40,12 +48,17 @@ class StreamSender {
     if (timer_) timer_->stop();
     connection_ = nullptr;
   }
-  //! Messages follow each other at this distance at least; under load it grows up to `most_ms`.
-  void set_interval(Loop& loop, std::uint64_t ms, std::uint64_t most_ms) {
-    least_ms_ = interval_ms_ = ms;
-    most_ms_ = most_ms;
+  struct Intervals {
+    std::uint64_t least_ms, relaxed_ms, most_ms;
+  };
+  //! Messages follow each other at this distance at least; under load it grows up to the most.
+  void set_interval(Loop& loop, Intervals intervals) {
+    intervals_ = intervals;
+    interval_ms_ = intervals.least_ms;
     timer_ = std::make_unique<Timer>(loop);
   }
+  //! For the ops to come.
+  void set_pace(Pace pace) { pace_ = pace; }
 
   //! The writer for exactly one more op-map.
   MessageWriter& op() {
@@ -64,16 +77,23 @@ class StreamSender {
 
  private:
   void ask_for_flush() {
-    if (interval_ms_ > 0) {
-      const std::uint64_t since = connection_->loop_ms() - sent_at_ms_;
-      if (since < interval_ms_) {
-        if (!timer_->active()) {
-          timer_->start(interval_ms_ - since, 0, [this] { connection_->flush_soon(); });
-        }
-        return;
-      }
+    const std::uint64_t wait = distance();
+    const std::uint64_t since = connection_->loop_ms() - sent_at_ms_;
+    if (since >= wait) return connection_->flush_soon();
+    const std::uint64_t due = sent_at_ms_ + wait;
+    if (timer_->active() && due_ms_ <= due) return;
+    due_ms_ = due;
+    timer_->start(wait - since, 0, [this] { connection_->flush_soon(); });
+  }
+
+  //! Between the last message and the next.
+  std::uint64_t distance() const {
+    switch (pace_) {
+      case Pace::at_once: return 0;
+      case Pace::steady: return interval_ms_;
+      case Pace::relaxed: return std::max(interval_ms_, intervals_.relaxed_ms);
     }
-    connection_->flush_soon();
+    return 0;
   }
 
   void close_batch() {
@@ -85,9 +105,9 @@ class StreamSender {
 
   void adapt(std::uint32_t ops) {
     if (ops >= kManyOps) {
-      interval_ms_ = std::min(2 * interval_ms_, most_ms_);
+      interval_ms_ = std::min(2 * interval_ms_, intervals_.most_ms);
     } else if (ops < kFewOps) {
-      interval_ms_ = least_ms_;
+      interval_ms_ = intervals_.least_ms;
     }
   }
 
@@ -95,8 +115,11 @@ class StreamSender {
   static constexpr std::uint32_t kManyOps = 32, kFewOps = 8;
   Connection::Ref connection_;
   StreamBatch batch_;
-  std::uint64_t interval_ms_ = 0, least_ms_ = 0, most_ms_ = 0;
+  Intervals intervals_{};         //!< all 0 for a peer without
+  std::uint64_t interval_ms_ = 0;  //!< now
+  Pace pace_ = Pace::steady;
   std::uint64_t sent_at_ms_ = 0;
+  std::uint64_t due_ms_ = 0;  //!< what the timer was set to
   std::unique_ptr<Timer> timer_;
 };
 

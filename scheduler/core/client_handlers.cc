@@ -266,7 +266,9 @@ void on_restarted(State& state) {
     worker.stolen_tasks = 0;
   }
   for (const std::unique_ptr<Client>& client : state.clients) {
-    if (client) client->wants.clear();
+    if (!client) continue;
+    client->wants.clear();
+    client->pending = 0;
   }
   state.queue.clear();
   state.lanes.clear();

@@ -130,6 +130,7 @@ bool State::add_want(ClientId client_id, TaskId id) {
   std::vector<TaskId>& wants = client(client_id)->wants;
   task.who_wants.push_back(Want{client_id, static_cast<std::uint32_t>(wants.size())});
   wants.push_back(id);
+  if (!settled(task.state)) ++client(client_id)->pending;
   return true;
 }
 
@@ -137,6 +138,7 @@ bool State::remove_want(ClientId client_id, TaskId id) {
   Task& task = tasks[id];
   for (std::size_t i = 0; i < task.who_wants.size(); ++i) {
     if (task.who_wants[i].client != client_id) continue;
+    if (!settled(task.state)) --client(client_id)->pending;
     std::vector<TaskId>& wants = client(client_id)->wants;
     const std::uint32_t place = task.who_wants[i].place;
     const TaskId moved = wants.back();

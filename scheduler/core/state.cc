@@ -50,6 +50,10 @@ std::vector<TaskId> State::has_what_in_order(WorkerId id) const {
   return ordered;
 }
 
+void State::count_pending(const Task& task, int change) {
+  for (const Want& want : task.who_wants) client(want.client)->pending += change;
+}
+
 void State::set_state(Task& task, TaskState state) {
   const auto from = static_cast<std::size_t>(task.state);
   const auto to = static_cast<std::size_t>(state);
@@ -63,6 +67,7 @@ void State::set_state(Task& task, TaskState state) {
   // The transfers of a large graph may have begun before the barrier does.
   const bool begins = task.state == TaskState::staged && state == TaskState::released;
   if (task.state == TaskState::staged) task.submission = SubmissionId();
+  if (settled(task.state) != settled(state)) count_pending(task, settled(state) ? -1 : 1);
   task.state = state;
   const bool over = (state == TaskState::released && !begins) || state == TaskState::erred ||
                     state == TaskState::forgotten || state == TaskState::staged;

@@ -40,6 +40,7 @@ struct Client {
   ClientId id;
   std::string name;
   std::vector<TaskId> wants;
+  std::size_t pending = 0;  //!< of them: neither in memory nor erred
   bool leaving = false;  //!< gone; its wants are being let go in slices
 };
 
@@ -203,6 +204,7 @@ struct State {
   }
 
  private:
+  void count_pending(const Task& task, int change);
   void count_load(Worker& worker, TaskPrefix& prefix, int change);
   void fetch(Worker& worker, TaskId dependency);
   void unfetch(Worker& worker, TaskId dependency);

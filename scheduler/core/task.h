@@ -41,6 +41,11 @@ enum class TaskState : std::uint8_t {
 };
 inline constexpr int kTaskStates = 9;
 
+//! Whoever wants the task has heard of its end.
+constexpr bool settled(TaskState state) {
+  return state == TaskState::memory || state == TaskState::erred;
+}
+
 //! Dask's spelling: "no-worker" and so on. A staged task calls itself released.
 std::string_view state_name(TaskState state);
 

@@ -228,6 +228,7 @@ class Checker {
   void count(TaskId id, const Task& t) {
     ++in_state_[t.group][static_cast<std::size_t>(t.state)];
     wants_ += t.who_wants.size();
+    if (!settled(t.state)) pending_ += t.who_wants.size();
     pins_[id] += t.pins;
     expect(state_.groups.contains(t.group->name), "belongs to a group that is gone");
   }
@@ -346,11 +347,15 @@ class Checker {
       compute += static_cast<Wide>(prefix->processing) * prefix->estimate_ns;
     }
     expect(compute == state_.total_compute_ns, "total_compute_ns differs");
-    std::uint64_t threads = 0, wants = 0;
+    std::uint64_t threads = 0, wants = 0, pending = 0;
     for (const WorkerId id : state_.living) threads += state_.worker(id).nthreads;
-    for (const auto& client : state_.clients) wants += client ? client->wants.size() : 0;
+    for (const auto& client : state_.clients) {
+      wants += client ? client->wants.size() : 0;
+      pending += client ? client->pending : 0;
+    }
     expect(threads == state_.total_nthreads, "total_nthreads differs");
     expect(wants == wants_, "clients want tasks that do not know it");
+    expect(pending == pending_, "clients wait for other numbers of tasks");
     for (const auto& [name, group] : state_.groups) {
       StateCounts counted = in_state_[group.get()];
       const auto gone = static_cast<std::size_t>(S::forgotten);
@@ -392,7 +397,7 @@ class Checker {
   absl::flat_hash_map<const TaskGroup*, StateCounts> in_state_;
   absl::flat_hash_map<TaskId, std::int64_t> pins_;
   std::size_t held_ = 0, chained_ = 0;
-  std::size_t queued_ = 0, unrunnable_ = 0, wants_ = 0, delayed_ = 0;
+  std::size_t queued_ = 0, unrunnable_ = 0, wants_ = 0, pending_ = 0, delayed_ = 0;
   std::uint64_t network_ = 0;
 };
 

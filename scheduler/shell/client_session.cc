@@ -35,8 +35,7 @@ using protocol::Status;
 
 constexpr std::size_t kKeysSlice = 4096;
 // A stock client pays for each message, not for each op in it; stock waits as long.
-constexpr std::uint64_t kClientInterval = 2;  // ms
-constexpr std::uint64_t kClientIntervalMost = 16;  //!< the same under load
+constexpr protocol::StreamSender::Intervals kClientIntervals{2, 10, 16};  //!< ms; 2 as stock
 
 //! A client that is gone may still have asked, behind its graph, that others keep the results (fire
 //! and forget). Words are looked for, not ops: to keep a graph in doubt costs less than to parse
@@ -363,7 +362,7 @@ void send_stream_start(Server& server, ClientPeer& client) {
   protocol::write(out, protocol::StreamStart{warning, {}});
   client.connection->send(out.finish());
   client.stream.attach(client.connection);
-  client.stream.set_interval(server.loop, kClientInterval, kClientIntervalMost);
+  client.stream.set_interval(server.loop, kClientIntervals);
 }
 
 }  // namespace

@@ -10,6 +10,20 @@
 
 namespace scheduler {
 
+namespace {
+
+using protocol::Pace;
+
+//! Who has asked for much more than the workers can begin hears of the rest in time anyway.
+Pace pace_of(const State& state, ClientId id) {
+  const Client* client = state.client(id);
+  if (client == nullptr) return Pace::steady;
+  if (client->pending == 0) return Pace::at_once;
+  return client->pending > 64 + 4 * state.total_nthreads ? Pace::relaxed : Pace::steady;
+}
+
+}  // namespace
+
 bool ActionWriter::write(const Actions& actions, std::string_view stimulus) {
   stimulus_ = stimulus;
   turn_wanted_ = tick_wanted_ = false;
@@ -29,7 +43,9 @@ protocol::MessageWriter* ActionWriter::to(WorkerId id) {
 
 protocol::MessageWriter* ActionWriter::to(ClientId id) {
   ClientPeer* client = peers_.find(id);
-  return client == nullptr || !client->connection ? nullptr : &client->stream.op();
+  if (client == nullptr || !client->connection) return nullptr;
+  client->stream.set_pace(pace_of(core_.state(), id));
+  return &client->stream.op();
 }
 
 // ---- to workers ---------------------------------------------------------------------------------

@@ -340,6 +340,33 @@ TEST_CASE("ops sent while a write is in flight leave as one message", "[net][out
   ::close(fd);
 }
 
+TEST_CASE("a peer with an interval waits as long as its pace says", "[net][outbox]") {
+  Lab lab;
+  const int fd = lab.raw_peer();
+  const std::string hello = bytes_of(write_hello({}));
+  REQUIRE(::send(fd, hello.data(), hello.size(), 0) > 0);
+  REQUIRE(lab.until([&] { return lab.accepted.size() == 1; }));
+  StreamSender sender;
+  sender.attach(lab.accepted[0]);
+  // Long enough that only the pace, never the clock, decides what this test sees.
+  sender.set_interval(lab.loop, {600'000, 1'200'000, 1'200'000});
+  const auto arrived = [&] {
+    for (int i = 0; i < 20; ++i) uv_run(lab.loop.uv(), UV_RUN_NOWAIT);
+    return sender.unsent_bytes() == 0;
+  };
+  const auto send = [&](Pace pace) {
+    sender.set_pace(pace);
+    sender.op().integer(1);
+    return arrived();
+  };
+  CHECK(send(Pace::at_once));
+  CHECK_FALSE(send(Pace::relaxed));
+  CHECK_FALSE(send(Pace::steady));
+  CHECK(send(Pace::at_once));  // and with it what had been left
+  sender.detach();
+  ::close(fd);
+}
+
 TEST_CASE("addresses are parsed and printed as Dask writes them", "[net][address]") {
   CHECK(parse_address("tcp://1.2.3.4:80")->text() == "tcp://1.2.3.4:80");
   CHECK(parse_address("1.2.3.4:80")->text() == "tcp://1.2.3.4:80");
