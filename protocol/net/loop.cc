@@ -88,11 +88,8 @@ void Loop::sleep(std::unique_lock<std::mutex>& turn) {
 }
 
 void Loop::end_borrowed_turn(bool urgent) {
-  urgent = urgent || ++quiet_turns_ >= kTurnsPerNap;
-  if (urgent) {
-    end_turn();
-    quiet_turns_ = 0;
-  }
+  urgent = urgent || uv_hrtime() - flushed_ns_ >= kQuietMs * 1'000'000;
+  if (urgent) end_turn();
   measure();
   if (!urgent && !unflushed_.empty()) {
     left_output_ = true;
@@ -163,6 +160,7 @@ void Loop::finish_pool_work() {
 
 void Loop::end_turn() {
   for (auto& hook : turn_end_) hook();
+  if (!unflushed_.empty()) flushed_ns_ = uv_hrtime();
   while (!unflushed_.empty()) {
     std::vector<std::shared_ptr<Flushable>> batch;
     batch.swap(unflushed_);

@@ -54,8 +54,8 @@ class Loop {
   //! Calls `out->flush()` once at the end of this turn.
   void flush_at_turn_end(std::shared_ptr<Flushable> out) { unflushed_.push_back(std::move(out)); }
   //! Ends what another thread did while it held the turn. `urgent`: what was queued to be sent
-  //! is written now, by the caller; else soon, together with what is queued until then: when the
-  //! loop's thread has something to read, after kNapMs, or by the kTurnsPerNap-th such caller.
+  //! is written now, by the caller; else soon, together with what is queued until then: by the
+  //! next caller kQuietMs after the last writing, or by the loop's thread, at the latest after kNapMs.
   void end_borrowed_turn(bool urgent);
   //! Runs `work` once, early in the next turn; the loop does not sleep before.
   void defer(Callback work);
@@ -113,8 +113,8 @@ class Loop {
   void on_long_turn(std::function<void(TurnLength)> hook) { on_long_turn_ = std::move(hook); }
 
  private:
-  static constexpr int kNapMs = 2;
-  static constexpr int kTurnsPerNap = 16;
+  static constexpr int kNapMs = 6;
+  static constexpr std::uint64_t kQuietMs = 4;
 
   void end_turn();
   bool has_new_watchers() const;
@@ -145,7 +145,7 @@ class Loop {
   int nap_fd_;                        //!< an eventfd: sleep no longer than kNapMs from now on
   bool napping_ = false;              //!< the thread will look within kNapMs, or was just told to
   bool left_output_ = false;          //!< since it last lay down
-  int quiet_turns_ = 0;               //!< borrowed turns that left their output to later ones
+  std::uint64_t flushed_ns_ = 0;      //!< when a turn last wrote what was queued
   std::uint64_t sleep_until_ms_ = 0;  //!< in libuv's time; while the thread sleeps
 };
 
