@@ -47,8 +47,9 @@ def _are_ordinary(keys: list) -> bool:
     """Whether all are of Dask's types, or flat tuples of them; quick to say for most graphs."""
     kinds = set(map(type, keys))
     if tuple in kinds:
+        tuples = keys if len(kinds) == 1 else [key for key in keys if type(key) is tuple]
         kinds.discard(tuple)
-        kinds.update(map(type, chain.from_iterable(key for key in keys if type(key) is tuple)))
+        kinds.update(map(type, chain.from_iterable(tuples)))
     return kinds <= _ORDINARY
 
 

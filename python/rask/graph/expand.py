@@ -94,5 +94,5 @@ def reachable(dsk: dict, wanted: set) -> dict:
         if key in found:
             continue
         found[key] = node = dsk[key]
-        work.extend(d for d in node.dependencies if d not in found and d in dsk)
+        work.extend((dsk.keys() & node.dependencies).difference(found))
     return found

@@ -9,6 +9,8 @@ Answers to: the call of dask.order.order in distributed.scheduler.Scheduler.upda
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
+from itertools import count
 
 import dask
 import dask.order
@@ -34,18 +36,12 @@ def order(dsk: dict) -> dict:
 
 def _columns(dsk: dict) -> tuple[array, array, bytearray]:
     """Dependencies as numbers: offsets, numbers, and 1 for nodes that are data."""
-    numbers = {key: i for i, key in enumerate(dsk)}
-    elsewhere = len(dsk)
+    numbers = defaultdict(count(len(dsk)).__next__, zip(dsk, count()))  # what is elsewhere: behind
     ends = array("I", [0])
     dependencies = array("I")
     kinds = bytearray(len(dsk))
     for i, node in enumerate(dsk.values()):
-        for dependency in node.dependencies:
-            number = numbers.get(dependency)
-            if number is None:
-                number = numbers[dependency] = elsewhere
-                elsewhere += 1
-            dependencies.append(number)
+        dependencies.extend(map(numbers.__getitem__, node.dependencies))
         ends.append(len(dependencies))
         if type(node) is DataNode:
             kinds[i] = 1

@@ -7,6 +7,8 @@ packed node by node. Either way the scheduler gets keys, blobs and slices of rec
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
+from itertools import count, islice
 
 import msgpack
 from dask import config
@@ -85,18 +87,15 @@ class _Homes:
 def _emit_graph(emitter: Emitter, dsk: dict, wanted: set, places, sets: AnnotationSets) -> None:
     needed = expand.reachable(dsk, wanted)
     keys = sorted(needed, key=places.__getitem__) if places else list(needed)
-    numbers = {key: i for i, key in enumerate(keys)}
-    outside: dict = {}
-    for key in keys:
-        for dependency in needed[key].dependencies:
-            if dependency not in numbers and dependency not in outside:
-                outside[dependency] = len(keys) + len(outside)
-    numbers.update(outside)
+    # Keys outside of the graph get their numbers when they are met, and stand behind the others.
+    numbers = defaultdict(count(len(keys)).__next__, zip(keys, count()))
+    dependencies = [array("I", map(numbers.__getitem__, needed[key].dependencies)) for key in keys]
+    outside = list(islice(numbers, len(keys), None))
     # Annotation callables are user code: they run before anything is said, for all tasks.
     annotations = None if sets.empty else [sets.number(key) for key in keys]
     emitter.open(append=False, tasks=len(keys))
     emitter.keys(keys)
-    emitter.keys(list(outside), outside=True)
+    emitter.keys(outside, outside=True)
     emitter.annotations(sets.take())
     emitter.barriers(barriers(keys, needed, emitter))
     packer = Packer(emitter)
@@ -106,7 +105,7 @@ def _emit_graph(emitter: Emitter, dsk: dict, wanted: set, places, sets: Annotati
         emitter.record(
             own,
             tail,
-            [numbers[d] for d in node.dependencies],
+            dependencies[i],
             buffers,
             _DATA_PRODUCER if node.data_producer else 0,
             annotations[i] if annotations else 0xFFFFFFFF,
