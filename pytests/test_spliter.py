@@ -11,7 +11,8 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import wait
+from conftest import SCHEDULER
+from distributed import Future, wait
 from programs import until, workers_of
 
 import rask
@@ -346,3 +347,29 @@ def test_partitions_of_many_blocks(same, shape, chunks):
 
     total = sum(range(math.prod(shape)))
     assert same(prog) == (total, total, True, total)
+
+
+@pytest.mark.skipif(SCHEDULER != "rask", reason="an operation of rask's scheduler")
+def test_a_rask_scheduler_says_where_the_blocks_of_an_array_are(fresh):
+    """Without their keys: `rask_holders` says what `who_has` says."""
+    # The memory manager would drop the copies.
+    cluster = fresh(n_workers=3, env={"DASK_DISTRIBUTED__SCHEDULER__ACTIVE_MEMORY_MANAGER__START": "False"})
+    with cluster.connected() as client:
+        for shape, chunks in GRIDS:
+            x = numbered(shape, chunks)[1]
+            wait(x)
+            names = [(x.name, *place) for place in np.ndindex(*x.numblocks)]
+            client.submit(len, [Future(names[0]), Future(names[-1])], pure=False,
+                          workers=[list(workers_of(client))[0]]).result()  # makes copies
+            told = client.sync(client.scheduler.rask_holders, name=x.name, shape=list(x.numblocks))
+            holders = [told["sets"][number] for number in np.frombuffer(told["of"], "<u4")]
+            assert dict(zip(names, map(sorted, holders))) == \
+                {key: sorted(held) for key, held in client.sync(client.scheduler.who_has, keys=names).items()}
+        ask = client.scheduler.rask_holders
+        nobody = client.sync(ask, name="unknown", shape=[2])
+        assert (nobody["sets"], nobody["of"]) == (((),), bytes(8))
+        for shape in ([1 << 40, 1 << 40], [-1], ["x"], [1] * 65):
+            with pytest.raises(ValueError, match="no such blocks"):
+                client.sync(ask, name="unknown", shape=shape)
+        with pytest.raises(Exception, match="name"):
+            client.sync(ask, shape=[1])

@@ -43,7 +43,7 @@ constexpr std::string_view kNames[] = {
     "register_worker_plugin", "unregister_worker_plugin", "register_nanny_plugin",
     "unregister_nanny_plugin", "subscribe_worker_status", "get_cluster_state",
     "dump_cluster_state_to_url", "benchmark_hardware", "get_story", "check_idle",
-    "rask_memory",
+    "rask_memory", "rask_holders",
     // extensions of the scheduler
     "multi_lock_acquire", "multi_lock_release", "queue_create", "queue_put", "queue_get",
     "queue_qsize", "variable_set", "variable_get", "event_wait", "event_set", "event_clear",

@@ -133,6 +133,7 @@ Reply rpc_check_idle(Server&, const Request&);
 
 // rpc_memory.cc
 Reply rpc_rask_memory(Server&, const Request&);
+Reply rpc_rask_holders(Server&, const Request&);
 
 // rpc_data.cc
 Async<Reply> rpc_gather(Server&, Request);

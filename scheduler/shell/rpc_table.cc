@@ -22,6 +22,15 @@ Handler semaphore_handler(Op op) {
   }
 }
 
+//! Operations that stock has not.
+Handler own_handler(Op op) {
+  switch (op) {
+    case Op::rask_memory: return {rpc_rask_memory, nullptr};
+    case Op::rask_holders: return {rpc_rask_holders, nullptr};
+    default: return semaphore_handler(op);
+  }
+}
+
 }  // namespace
 
 Handler handler_of(Op op) {
@@ -50,7 +59,6 @@ Handler handler_of(Op op) {
     case Op::get_task_status: return {rpc_get_task_status, nullptr};
     case Op::get_task_prefix_states: return {rpc_get_task_prefix_states, nullptr};
     case Op::get_story: return {rpc_get_story, nullptr};
-    case Op::rask_memory: return {rpc_rask_memory, nullptr};
     case Op::get_runspec: return {rpc_get_runspec, nullptr};
     case Op::get_error_cause: return {rpc_get_error_cause, nullptr};
     case Op::retry: return {nullptr, rpc_retry};
@@ -91,7 +99,7 @@ Handler handler_of(Op op) {
     case Op::restart: return {nullptr, rpc_restart};
     case Op::restart_workers: return {nullptr, rpc_restart_workers};
     case Op::terminate: return {rpc_terminate, nullptr};
-    default: return semaphore_handler(op);
+    default: return own_handler(op);
   }
 }
 

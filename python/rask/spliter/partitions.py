@@ -64,8 +64,7 @@ class Partition:
         """What a task on this partition takes as its blocks."""
         source = self.owner.source
         if self.held is None and source.name is not None and len(self) >= MANY:
-            return tasks.refs(tasks.by_value(tasks.refs).payload, source.name, source.shape,
-                              array.array("I", self.numbers))
+            return tasks.refs(source.name, source.shape, array.array("I", self.numbers))
         if self.held is None:
             return [TaskRef(source.blocks[i].key) for i in self.numbers]
         return self.held if self.owner.joined is None else [self.held]
@@ -343,7 +342,7 @@ def cut_groups(source: Source, per: str | int, cut: str,
                timeout: float | None) -> list[tuple[str, list[int]]]:
     """Asks where the blocks are and cuts them into partitions."""
     client = source.client
-    holders, workers = states.locate(client, source.blocks, timeout)
+    holders, workers = states.locate(source, timeout)
     if per == "numa":
         states.with_numa(client, workers)
     weights = block_bytes(source)

@@ -8,14 +8,17 @@ nothing but speed depends on it, because partitions depend on their blocks by ke
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 from distributed import CancelledError, Future, wait
 
-from rask.spliter.collection import SpliterError
+from rask.spliter.collection import Source, SpliterError
 
 ATTEMPTS = 20
 
@@ -99,21 +102,21 @@ def _statuses(blocks: list[Future]) -> list[str | None]:
 _WORDS = {"error": "failed", "cancelled": "were cancelled"}
 
 
-def locate(client: Any, blocks: list[Future],
+def locate(source: Source,
            timeout: float | None) -> tuple[list[tuple[str, ...]], dict[str, WorkerView]]:
     """Holders of each block, and the workers. Blocks on the move are asked for again."""
+    client, blocks = source.client, source.blocks
     deadline = None if timeout is None else time.monotonic() + timeout
     await_blocks(blocks, timeout)
-    keys = [block.key for block in blocks]
 
     async def ask() -> Any:
-        return await asyncio.gather(client.scheduler.who_has(keys=keys),
-                                    client.scheduler.identity(n_workers=-1))
+        return await asyncio.gather(_held(source), client.scheduler.identity(n_workers=-1))
 
     for attempt in range(ATTEMPTS):
-        answer, identity = client.sync(ask)
+        (sets, numbers), identity = client.sync(ask)
         workers = _views(identity)
-        holders = _known(keys, answer, workers)
+        known = [tuple(worker for worker in some if worker in workers) for some in sets]
+        holders = list(map(known.__getitem__, numbers))
         missing = [i for i, held in enumerate(holders) if not held]
         if not missing:
             return holders, workers
@@ -124,16 +127,25 @@ def locate(client: Any, blocks: list[Future],
         time.sleep(0.05 * (attempt + 1))
         await_blocks([blocks[i] for i in missing], timeout)
     raise SpliterError(f"{len(missing)} of {len(blocks)} blocks are on no worker; the first is "
-                       f"{keys[missing[0]]!r}; workers seem to come and go, try again")
+                       f"{blocks[missing[0]].key!r}; workers seem to come and go, try again")
 
 
-def _known(keys: list[Any], answer: dict[Any, Any],
-           workers: dict[str, WorkerView]) -> list[tuple[str, ...]]:
-    """Holders of each key among the workers. Blocks are many and sets of holders few."""
+async def _held(source: Source) -> tuple[list[tuple[str, ...]], Sequence[int]]:
+    """The different sets of holders, and the number of its set for each block: blocks are many, sets
+    are few. A rask scheduler makes the keys of an array itself; any other is told them."""
+    client = source.client
+    if source.name is not None and "rask" in client.scheduler_comm.comm.remote_info:
+        answer = await client.scheduler.rask_holders(name=source.name, shape=list(source.shape))
+        numbers = array("I", answer["of"])
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        return answer["sets"], numbers
+    keys = [block.key for block in source.blocks]
+    answer = await client.scheduler.who_has(keys=keys)
     in_order = list(answer) == keys
     held = list(map(tuple, answer.values() if in_order else [answer.get(key, ()) for key in keys]))
-    known = {some: tuple(worker for worker in some if worker in workers) for some in set(held)}
-    return [known[some] for some in held]
+    sets = {some: number for number, some in enumerate(dict.fromkeys(held))}
+    return list(sets), list(map(sets.__getitem__, held))
 
 
 def sizes_of(client: Any, keys: list[Any]) -> list[int]:
