@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 import pytest
-from dask._task_spec import DataNode
+from dask._task_spec import DataNode, TaskRef
 
 from rask.spliter import indexes, placement, tasks
 from rask.spliter.collection import SpliterError
@@ -123,10 +123,9 @@ def test_bad_options_are_refused(per, cut, error):
 
 def test_blocks_told_by_name_and_numbers_are_a_list_of_references():
     """As Dask's own nodes: what they depend on, give, and become when a key is replaced."""
-    payload = tasks.by_value(tasks.refs).payload
     for shape, index in (((6,), lambda i: (i,)), ((2, 3), lambda i: (i // 3, i % 3)),
                          ((1, 6, 1), lambda i: (0, i, 0))):
-        node = tasks.refs(payload, "x", shape, array.array("I", [0, 1, 4, 5]))
+        node = tasks.refs("x", shape, array.array("I", [0, 1, 4, 5]))
         keys = [("x", *index(i)) for i in (0, 1, 4, 5)]
         assert node.dependencies == set(keys)
         values = {key: number for number, key in enumerate(keys)}
@@ -137,6 +136,22 @@ def test_blocks_told_by_name_and_numbers_are_a_list_of_references():
         other = node.substitute({keys[1]: "y", keys[2]: DataNode(None, 7)})
         assert other.dependencies == {keys[0], "y", keys[3]}
         assert other({**values, "y": 5}) == [0, 5, 7, 3]
+
+
+def test_a_task_on_many_blocks_names_them_once_in_its_pickle():
+    count = 5_000
+    blocks = tasks.refs("x", (count,), array.array("I", range(count)))
+    task = tasks.PartitionTask("t", sum, blocks)
+    more = tasks.PartitionTask("u", max, blocks, TaskRef("other"))
+    assert task.dependencies == {("x", i) for i in range(count)}
+    assert more.dependencies == task.dependencies | {"other"}
+    again = pickle.loads(pickle.dumps(task))
+    assert len(pickle.dumps(task)) - len(pickle.dumps(blocks)) < 200
+    assert again.key == "t" and again.dependencies == task.dependencies
+    assert again({("x", i): i for i in range(count)}) == sum(range(count))
+    renamed = task.substitute({("x", 0): ("y", 0)})
+    assert ("y", 0) in renamed.dependencies and ("x", 0) not in renamed.dependencies
+    assert pickle.loads(pickle.dumps(renamed)).dependencies == renamed.dependencies
 
 
 @pytest.mark.parametrize("chunks,count,cut", [

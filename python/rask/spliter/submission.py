@@ -22,7 +22,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.utils import funcname
 from distributed import Future
 
-from rask.spliter.tasks import by_value
+from rask.spliter.tasks import PartitionTask, Refs, by_value
 
 
 def token_of(worker: str, label: bytes) -> str:
@@ -59,7 +59,9 @@ class Batch:
         kind = home, lazy is None or tuple(lazy.items()), retries, priority
         if kind not in self._layers:
             self._layers[kind] = _annotations(home, lazy, retries, priority), {}
-        self._layers[kind][1][key] = Task(key, by_value(task), *map(parse_input, args))
+        args = tuple(map(parse_input, args))
+        make = PartitionTask if any(isinstance(argument, Refs) for argument in args) else Task
+        self._layers[kind][1][key] = make(key, by_value(task), *args)
         return key
 
     def send(self, wanted: list[str]) -> list[Future]:

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dask._task_spec import GraphNode, List, TaskRef
+from dask._task_spec import GraphNode, List, Task, TaskRef
 
 
 class Blocks:
@@ -92,7 +92,7 @@ ACTIONS = {"whole": _whole, "each": _each, "reduce": _reduced, "join": _joined,
            "measure": _measured}
 
 
-AT_ONCE = 16
+AT_ONCE = 6  # more results, and what they are views of, would push the blocks out of the caches
 
 
 def fold(combine: Callable[..., Any], many: bool, values: Any) -> Any:
@@ -220,8 +220,8 @@ class Refs(GraphNode):
         _, name, shape, numbers = self.called
         if sum(length != 1 for length in shape) <= 1:  # most arrays: one axis is cut
             axis = max(range(len(shape)), key=shape.__getitem__)
-            before, after = (name, *(0,) * axis), (0,) * (len(shape) - axis - 1)
-            return ((*before, i, *after) for i in numbers)
+            before, after = [(0,)] * axis, [(0,)] * (len(shape) - axis - 1)
+            return itertools.product((name,), *before, numbers, *after)
         return ((name, *place_of(number, shape)) for number in numbers)
 
     def __call__(self, values: Any = ()) -> list[Any]:
@@ -244,11 +244,40 @@ class Refs(GraphNode):
         return name, shape, numbers.tobytes()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Payload(self.called[0]), self.called
+        return Payload(self.called[0]), ("refs", *self.called)
 
 
-def refs(payload: bytes, name: str, shape: tuple[int, ...], numbers: array.array[int]) -> Refs:
-    return Refs(payload, name, shape, numbers)
+class PartitionTask(Task):
+    """A task on many blocks. Its arguments name them, so its pickle does not list them once more."""
+
+    __slots__ = ()
+
+    def __init__(self, key: Any, func: Callable[..., Any], /, *args: Any, **kwargs: Any):
+        blocks = [argument for argument in args if _is_refs(argument)]
+        super().__init__(key, func, *(a for a in args if not _is_refs(a)), **kwargs)
+        self.args = args
+        # Shared where it can be: a set of many thousands takes as long to copy as to make.
+        self._dependencies = blocks[0].dependencies if len(blocks) == 1 and not self._dependencies \
+            else self._dependencies.union(*(block.dependencies for block in blocks))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        first = next(filter(_is_refs, self.args), None)
+        if first is None:  # Dask has put the keys themselves in the place of the numbers
+            return Task, (self.key, self.func, *self.args)
+        return Payload(first.called[0]), ("task", self.key, self.func, *self.args)
+
+
+def _is_refs(argument: Any) -> bool:
+    return hasattr(argument, "called")
+
+
+def remade(kind: str, *called: Any) -> Refs | PartitionTask:
+    """What is unpickled where rask need not be installed: with this function both classes travel."""
+    return (Refs if kind == "refs" else PartitionTask)(*called)
+
+
+def refs(name: str, shape: tuple[int, ...], numbers: array.array[int]) -> Refs:
+    return Refs(by_value(remade).payload, name, shape, numbers)
 
 
 def place_of(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
