@@ -151,6 +151,11 @@ class PyRuntime {
     return nb::make_tuple(input.id.value) + value_object(input.value) +
            nb::make_tuple(input.actor, from_disk);
   }
+  //! (the live object,), or None: ask read_input.
+  nb::object live_input(const PyJob& job, std::size_t number) const {
+    const LiveRef live = native().live_input(job.job(), number);
+    return live ? nb::object(nb::make_tuple(live_object(live))) : nb::object(nb::none());
+  }
   void interrupt_executor() { native().interrupt_executor(); }
 
   // ---- pack thread --------------------------------------------------------------------------
@@ -359,6 +364,7 @@ void bind_runtime(nb::module_& module) {
       .def("set_live", &PyRuntime::set_live, "id"_a, "value"_a.none(), "frames"_a)
       .def("set_live_if_room", &PyRuntime::set_live_if_room, "id"_a, "value"_a.none(), "frames"_a)
       .def("read_input", &PyRuntime::read_input)
+      .def("live_input", &PyRuntime::live_input)
       .def("interrupt_executor", &PyRuntime::interrupt_executor)
       .def("next_packs", &PyRuntime::next_packs)
       .def("packed", &PyRuntime::packed)

@@ -153,6 +153,13 @@ std::optional<std::pair<Input, bool>> Runtime::read_input(Job& job, std::size_t 
   return std::pair(std::move(input), spilled);
 }
 
+LiveRef Runtime::live_input(const Job& job, std::size_t number) const {
+  const std::unique_lock lock(home_->turn, std::try_to_lock);
+  if (!lock || number >= job.inputs.size()) return nullptr;
+  const Held* held = home_->store.peek(job.inputs[number].id);
+  return held && !held->actor ? held->value.live : nullptr;
+}
+
 void Runtime::interrupt_executor() { home_->jobs.interrupt(); }
 
 void Runtime::finished(const Job& job, Finished result) {

@@ -63,6 +63,9 @@ class Runtime {
   //! An input of a lazy job, wherever it is now, and whether it came from disk. None: it is lost or
   //! damaged; the job is to be given back by rescheduled(), whatever user code makes of that.
   std::optional<std::pair<Input, bool>> read_input(Job& job, std::size_t number);
+  //! The same if that is a live object and nobody else has the turn: never waits, so it may be called
+  //! with the GIL. Null: ask read_input.
+  LiveRef live_input(const Job& job, std::size_t number) const;
   void finished(const Job& job, Finished result);
   void failed(const Job& job, Failed failure);
   void rescheduled(const Job& job);

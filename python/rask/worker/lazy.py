@@ -27,7 +27,10 @@ class LazyInput:
 
     def _rask_load_(self):
         """The value. Raises Reschedule if it is lost: the task will run again elsewhere or later."""
-        found = self._worker.runtime.read_input(self._job, self._number)
+        runtime = self._worker.runtime
+        if (alive := runtime.live_input(self._job, self._number)) is not None:
+            return alive[0]
+        found = runtime.read_input(self._job, self._number)
         if found is None:
             raise Reschedule
         value_id, live, value, actor, from_disk = found
@@ -36,8 +39,7 @@ class LazyInput:
             return Actor(type(self._worker.state.actors[key]), self._worker.address, key, self._worker)
         if live:
             return value
-        payload, runtime = value, self._worker.runtime
-        value = unpack(payload)
+        payload, value = value, unpack(value)
         (runtime.set_live_if_room if from_disk else runtime.set_live)(value_id, value, payload[2])
         return value
 
@@ -45,11 +47,14 @@ class LazyInput:
 def lazy_inputs(job, spec, number: int, worker) -> dict:
     """The task's dependencies: those of its argument `number` alone as LazyInputs, others as values."""
     arguments = getattr(spec, "args", ())
-    lazy, others = set(), set()
+    lazy, others = frozenset(), set()
     for place, argument in enumerate([*arguments, *getattr(spec, "kwargs", {}).values()]):
         found = [argument.key] if isinstance(argument, TaskRef) \
             else getattr(argument, "dependencies", ())
-        (lazy if place == number < len(arguments) else others).update(found)
+        if place == number < len(arguments):
+            lazy = frozenset(found)  # no copy of what is one already
+        else:
+            others.update(found)
     keys = job.input_keys()
     if not others and len(lazy) == len(keys):  # the blocks of a partition, often many thousands
         return {key: LazyInput(job, place, worker) for place, key in enumerate(keys)}
