@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 from bed import meter
@@ -46,23 +47,38 @@ class Cells:
         return {key: len(held) for key, held in self.client.who_has(data.futures()).items()}
 
     def cell(self, app: str, mode: str, make: Callable[[], Data], run: Callable[..., Any],
-             repeats: int = 1, same_as: Any = None, beside: Callable[[], float] | None = None,
-             **labels: Any) -> dict:
-        """Runs `run(data, mode)` up to so often and reports the row. `make` gives the data each time;
-        results with the same `same_as` must agree. `beside` is run before each; the row has its seconds
-        too."""
-        row = {**self.labels, "app": app, "mode": mode, **labels, "seconds": [], "parts": {}, "beside": []}
+             repeats: int = 1, same_as: Any = None, **labels: Any) -> None:
+        """`by_turns` with one mode."""
+        self.by_turns(app, (mode,), lambda _: make(), run, repeats, same_as, **labels)
+
+    def by_turns(self, app: str, modes: tuple[str, ...], make: Callable[[str], Data],
+                 run: Callable[..., Any], repeats: int = 1, same_as: Any = None,
+                 beside: Callable[[], float] | None = None, **labels: Any) -> None:
+        """Runs `run(data, mode)` for each mode, up to so often in turn, and reports a row for each.
+
+        What the machine does meanwhile so meets all modes alike. `make(mode)` gives the data each time;
+        results with the same `same_as` must agree. `beside` is run before each run; the row has its
+        seconds too.
+        """
+        rows = {mode: {**self.labels, "app": app, "mode": mode, **labels, "seconds": [], "parts": {},
+                       "beside": []} for mode in modes}
+        for turn in range(repeats):
+            if turn and time.monotonic() > self.due:
+                break
+            for mode, row in rows.items():
+                if "error" not in row:
+                    self._try(row, app, mode, make, run, same_as, beside)
+        for row in rows.values():
+            self.say(row)
+
+    def _try(self, row: dict, app: str, mode: str, make: Callable[[str], Data], run: Callable[..., Any],
+             same_as: Any, beside: Callable[[], float] | None) -> None:
         try:
-            for turn in range(repeats):
-                if turn and time.monotonic() > self.due:
-                    break
-                if beside is not None:
-                    row["beside"].append(beside())
-                self._once(row, app, mode, make(), run, same_as)
+            if beside is not None:
+                row["beside"].append(beside())
+            self._once(row, app, mode, make(mode), run, same_as)
         except Exception as error:  # the other cells are worth having
             row |= {"error": f"{type(error).__name__}: {error}"[:500], "agrees": False, "seconds": []}
-        self.say(row)
-        return row
 
     def _once(self, row: dict, app: str, mode: str, data: Data, run: Callable[..., Any],
               same_as: Any) -> None:
@@ -75,7 +91,8 @@ class Cells:
         result, parts = run(data, mode)
         row["seconds"].append(time.perf_counter() - started)
         row["cpu"] = {role: spent - cpu[role] for role, spent in roles.cpu().items()}
-        row["parts"] = parts
+        row.setdefault("each", []).append(parts)
+        row["parts"] = {name: median(turn[name] for turn in row["each"]) for name in parts}
         row["moved"] = None if moved is None else self.bed.moved() - moved
         after = self.holders(data)
         each = data.x.nbytes / max(1, data.x.numblocks[0])

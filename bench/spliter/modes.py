@@ -102,6 +102,19 @@ class Lazy(Units):
                 return self.client.compute(level[0])
 
 
+class Published(Lazy):
+    """Blocks taken by `x.blocks[k]`, in every pass: each look takes as long as there are blocks, and
+    makes a layer and two more tasks."""
+
+    def __init__(self, client: Any, x: Any):
+        super().__init__(client, x, [])
+        self.x = x
+
+    def total(self, kernel: Callable[..., Any], merge: Callable[..., Any], **kwargs: Any) -> Future:
+        self.blocks = [self.x.blocks[k].to_delayed()[0, 0] for k in range(self.x.numblocks[0])]
+        return super().total(kernel, merge, **kwargs)
+
+
 class Parts(Units):
     """Partitions from where blocks are."""
 
@@ -142,8 +155,7 @@ def prepare(mode: str, data: Data, passes: int = 1) -> tuple[Units, dict[str, fl
     if mode == "baseline":
         return Blocks(client, data.futures(), x.chunks[0]), {}
     if mode == "baseline-blocks":
-        blocks = [x.blocks[k].to_delayed()[0, 0] for k in range(x.numblocks[0])]
-        return Lazy(client, x, blocks), {}
+        return Published(client, x), {}
     if mode in ("spliter", "materialized"):
         started = time.perf_counter()
         parts = rask.spliter(x, per=data.per)

@@ -45,9 +45,10 @@ def floor(rows: Rows) -> Iterator[Verdict]:
                     "SplIter on rask ≥ 10 × faster than stock's better setting", ratio(stock, split),
                     "{:.1f} ×", low=10, note=out_of_reach)
     least = blocks[0] if blocks else 2
-    plain = rows.seconds(what=what, mode="baseline", backend="rask/rask", blocks=least)
-    split = rows.seconds(what=what, mode="spliter", backend="rask/rask", blocks=least)
-    over = None if plain is None or split is None else 100 * (split / plain - 1)
+    turns = [row["seconds"] for mode in ("baseline", "spliter")
+             for row in rows.all(what=what, mode=mode, backend="rask/rask", blocks=least)]
+    over = 100 * (median(split / plain for plain, split in zip(*turns)) - 1) if len(turns) == 2 and all(turns) \
+        else None
     yield check(app, f"floor, {least} blocks", "overhead on balanced data ≤ 3 %", over, "{:+.1f} %",
                 high=3)
     took = rows.seconds(what="split", backend="rask/rask")
@@ -87,20 +88,23 @@ def nodes(rows: Rows, app: str, figures: tuple[str, str, str]) -> Iterator[Verdi
                           " → ".join(f"{gain:.2f}" for gain in gains) if known else "–",
                           gains == sorted(gains) if known else None)
         if side == "stock":
-            yield check(app, weak, f"stock: baseline ÷ SplIter ≥ 10 at {top} nodes",
-                        gains[-1] if gains else None, "{:.1f}", low=10)
+            published = rows.seconds(mode="baseline-blocks", side=side, nodes=top, **base)
+            yield check(app, weak, f"stock: baseline as published ÷ SplIter ≥ 10 at {top} nodes",
+                        ratio(published, split[-1] if split else None), "{:.1f}", low=10,
+                        note=f" ({gains[-1]:.1f} without x.blocks[k])" if gains and gains[-1] else "")
     yield from _rechunked(rows, app, weak)
     yield from _balanced(rows, app, balanced)
     for side in SIDES:
-        for mode, low, high in (("spliter", None, 1.2), ("baseline", 8, None)):
-            if mode == "baseline" and side == "rask":
+        for mode, name, low, high in (("spliter", "SplIter", None, 1.2),
+                                      ("baseline-blocks", "baseline as published", 8, None)):
+            if low and side == "rask":
                 continue
             found = rows.values("nodes", app=app, what="sweep", side=side)
             size = found[0] if found else top
             many = rows.seconds(mode=mode, side=side, nodes=size, per_slot=48, **base)
             one = rows.seconds(mode=mode, side=side, nodes=size, per_slot=1, app=app, what="balanced")
             claim = "≤ 1.2" if high else "≥ 8"
-            yield check(app, sweep, f"{side}: {mode}, 48 blocks ÷ 1 block per slot {claim}",
+            yield check(app, sweep, f"{side}: {name}, 48 blocks ÷ 1 block per slot {claim}",
                         ratio(many, one), "{:.2f}", low, high)
 
 

@@ -36,7 +36,7 @@ class Virtual:
     balanced: tuple[int, ...] = (1, 8, 16)
     sweep_nodes: int = 8  # balanced data runs there too: it is the sweep's first place
     sweep: tuple[int, ...] = (1, 4, 16, 48)
-    d9_nodes: tuple[int, ...] = (1, 4)
+    d9_nodes: tuple[int, ...] = (1, 4, 8, 16)  # where the baseline also runs as it was published
 
     @property
     def slots(self) -> int:
@@ -54,7 +54,7 @@ class Sizes:
     floor_rechunk: tuple[int, ...] = (1_536,)
     split_blocks: int = 100_000
     histogram: Virtual = Virtual(5, 384, 108, 1, 1 / 6)
-    kmeans: Virtual = Virtual(20, 64, 54, 10, 1 / 16)
+    kmeans: Virtual = Virtual(20, 64, 54, 10, 1 / 16, d9_nodes=(8, 16))
     workers: tuple[int, ...] = (1, 2, 4)
     kmeans_real: tuple[int, int] = (16, 4_096)  # blocks per worker, rows per block
     csvm_blocks: int = 8
@@ -65,7 +65,7 @@ class Sizes:
     knn_queries: int = 24
     knn_growth: tuple[int, ...] = (2, 4, 8, 12)
     knn_growth_queries: int = 6
-    tree_rows: tuple[int, ...] = (300_000, 150_000, 100_000, 50_000)
+    tree_rows: tuple[int, ...] = (3_000_000, 1_500_000, 1_000_000, 500_000)  # as in the paper
     tree_query_rows: int = 50_000
     repeats: int = 3
     extra: dict[str, Any] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def fewer(sizes: Sizes) -> Sizes:
     def virtual(v: Virtual) -> Virtual:
         nodes = ends(v.nodes, v.sweep_nodes)
         return replace(v, nodes=nodes, all_modes=ends(nodes), sweep=ends(v.sweep, v.sweep[-2]),
-                       balanced=ends(v.balanced, v.sweep_nodes), d9_nodes=v.d9_nodes[:1])
+                       balanced=ends(v.balanced, v.sweep_nodes), d9_nodes=ends(v.d9_nodes, v.sweep_nodes))
 
     return replace(sizes, histogram=virtual(sizes.histogram), kmeans=virtual(sizes.kmeans), repeats=1,
                    workers=ends(sizes.workers), csvm_sweep=ends(sizes.csvm_sweep, 4),
