@@ -48,8 +48,8 @@ def knn_trees(sizes: Sizes, say: Say) -> None:
     expected = None
     for rows in sizes.tree_rows:
         starts = range(0, total, rows)
-        trees: list[kernels.Tree] = []
-        fit = _median(1, lambda: trees.extend(kernels.Tree(points[i:i + rows], i) for i in starts))
+        trees = [kernels.Tree(points[i:i + rows], i) for i in starts]
+        fit = _median(sizes.repeats, lambda: [kernels.Tree(points[i:i + rows], i) for i in starts])
         look = _median(sizes.repeats, lambda: [tree.lookup(query) for tree in trees])
         found = kernels.nearest([tree.lookup(query) for tree in trees])
         expected = expected or found

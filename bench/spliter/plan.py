@@ -58,14 +58,14 @@ class Sizes:
     workers: tuple[int, ...] = (1, 2, 4)
     kmeans_real: tuple[int, int] = (16, 4_096)  # blocks per worker, rows per block
     csvm_blocks: int = 8
-    csvm_rows: int = 128
+    csvm_rows: int = 256
     csvm_sweep: tuple[int, ...] = (1, 2, 4, 8)
     knn_rows: int = 2_500
     knn_fit: int = 6
     knn_queries: int = 24
     knn_growth: tuple[int, ...] = (2, 4, 8, 12)
     knn_growth_queries: int = 6
-    tree_rows: tuple[int, ...] = (3_000_000, 1_500_000, 1_000_000, 500_000)  # as in the paper
+    tree_rows: tuple[int, ...] = (300_000, 150_000, 100_000, 50_000)
     tree_query_rows: int = 50_000
     repeats: int = 3
     extra: dict[str, Any] = field(default_factory=dict)
@@ -128,12 +128,12 @@ def _both(stock: float, rask: float) -> dict[str, float]:
 PROBE = 10.0  # seconds of the probe of one of stock's settings
 EXPERIMENTS = [
     Experiment("histogram", "floor", "1 GiB in 2 … 18 432 blocks beside two bare processes",
-               {"stock": 95, "stock-inf": 60, "rask/rask": 190}),
+               {"stock": 80, "stock-inf": 55, "rask/rask": 150}),
     Experiment("histogram", "split", "spliter() on 100 000 blocks", _both(15, 20)),
     Experiment("histogram", "kernel", "histogramdd: many small blocks or one", {"local": 4}),
-    Experiment("histogram", "nodes", "Figs 9, 10, 11: sleeping kernels, 1 … 16 nodes", _both(200, 110),
+    Experiment("histogram", "nodes", "Figs 9, 10, 11: sleeping kernels, 1 … 16 nodes", _both(210, 110),
                "histogram.nodes"),
-    Experiment("kmeans", "nodes", "Figs 12, 13, 14: sleeping kernels, 1 … 16 nodes", _both(190, 100),
+    Experiment("kmeans", "nodes", "Figs 12, 13, 14: sleeping kernels, 1 … 16 nodes", _both(250, 120),
                "histogram.nodes"),
     Experiment("kmeans", "real", "the real kernel in all modes", _both(20, 15), "histogram.nodes"),
     Experiment("csvm", "real", "Figs 15, 16, 17: real kernels, 5 iterations with feedback", _both(60, 50),

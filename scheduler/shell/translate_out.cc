@@ -19,7 +19,7 @@ Pace pace_of(const State& state, ClientId id) {
   const Client* client = state.client(id);
   if (client == nullptr) return Pace::steady;
   if (client->pending == 0) return Pace::at_once;
-  return client->pending > 64 + 4 * state.total_nthreads ? Pace::relaxed : Pace::steady;
+  return client->pending > 16 + 4 * state.total_nthreads ? Pace::relaxed : Pace::steady;
 }
 
 }  // namespace

@@ -182,9 +182,10 @@ class Partitions(Sequence[Partition]):
         """The same partitions, each as one value on its worker that refers to the blocks.
 
         Tasks then depend on one key, not on every block: for many passes over many blocks. Held
-        blocks stay in memory: the worker cannot spill them to any use.
+        blocks stay in memory: the worker cannot spill them to any use. Partitions of one block each
+        are left as they are.
         """
-        if any(part.held is not None for part in self.parts):
+        if any(part.held is not None for part in self.parts) or all(len(part) == 1 for part in self.parts):
             return self
         batch = Batch(self.client)
         keys = [batch.add(key_for(tasks.hold, part.token), tasks.hold, part.input(), home=part.worker)
