@@ -128,6 +128,13 @@ void LoopThread::on_stream_op(const protocol::Message& message, protocol::Value 
   service.push(std::move(event));
 }
 
+bool LoopThread::runs_low() {
+  const std::uint64_t ready = parts->driver.core().count(TaskState::ready);
+  const bool low = 2 * ready <= ready_told_;
+  if (low || ready > ready_told_) ready_told_ = ready;
+  return low;
+}
+
 void LoopThread::lost(std::string reason) {
   if (status != "closing") tell(ServiceEvent::Kind::close, std::move(reason));
 }

@@ -78,10 +78,14 @@ class LoopThread {
   void lost(std::string reason);
   void shut();
   void tell(ServiceEvent::Kind kind, std::string text);
+  //! Half of what was ready when this last was true is done: the scheduler should hear of it now, so
+  //! that more is here before the rest is done.
+  bool runs_low();
 
  private:
   void on_stream_op(const protocol::Message& message, protocol::Value op);
   void on_memory(double used, bool high);
+  std::uint64_t ready_told_ = 0;
 };
 
 //! Holds the turn; ends it in order. `urgent`: see Loop::end_borrowed_turn.

@@ -166,7 +166,7 @@ void Runtime::finished(const Job& job, Finished result) {
   home_->meter.finished(job, result.call);
   Turn turn(*home_);
   turn->driver.finished(job.task, job.run, job.actor, std::move(result));
-  turn.set_urgent(home_->jobs.empty());
+  turn.set_urgent(home_->jobs.empty() || home_->runs_low());
 }
 
 void Runtime::failed(const Job& job, Failed failure) {
