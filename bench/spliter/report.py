@@ -78,9 +78,8 @@ def notes(rows: Rows, app: str) -> list[str]:
     for row in rows.all(app=app, what="probe"):
         said.append(f"Probe of stock's settings, {row['experiment']}: {row['backend']} took "
                     f"{median(row['seconds']):.3g} s; the better one was used.")
-    d9 = [(row["nodes"], row["side"], median(row["seconds"])) for side in ("stock", "rask")
-          for row in ({**r, "side": side} for r in rows.all(app=app, mode="baseline-blocks", what="fragmented", side=side)
-                      if r["seconds"])]
+    d9 = [(row["nodes"], side, median(row["seconds"])) for side in ("stock", "rask")
+          for row in rows.all(app=app, mode="baseline-blocks", what="fragmented", side=side) if row["seconds"]]
     for n, side, t in d9:
         plain = rows.seconds(app=app, mode="baseline", what="fragmented", side=side, nodes=n)
         if plain:
