@@ -134,7 +134,8 @@ async def _held(source: Source) -> tuple[list[tuple[str, ...]], Sequence[int]]:
     """The different sets of holders, and the number of its set for each block: blocks are many, sets
     are few. A rask scheduler makes the keys of an array itself; any other is told them."""
     client = source.client
-    if source.name is not None and "rask" in client.scheduler_comm.comm.remote_info:
+    told = getattr(client.scheduler_comm.comm, "remote_info", {})  # by the scheduler's greeting
+    if source.name is not None and "rask" in told:
         answer = await client.scheduler.rask_holders(name=source.name, shape=list(source.shape))
         numbers = array("I", answer["of"])
         if sys.byteorder == "big":
