@@ -14,7 +14,6 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from operator import attrgetter
 from typing import Any
 
 from distributed import Future, default_client
@@ -85,7 +84,7 @@ def read(x: Any, client: Any = None) -> Source:
 
 def _clients(blocks: list[Future]) -> set[Any]:
     """Whose the blocks are. What `Future.client` looks up for each costs more than all the rest."""
-    found = set(map(attrgetter("_client"), blocks))
+    found = {block._client for block in blocks}
     return found if None not in found else {block.client for block in blocks}
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import accumulate
+from typing import Any
 
 from rask.spliter.collection import SpliterError
 from rask.spliter.states import WorkerView
@@ -39,15 +40,16 @@ def homes(holders: list[tuple[str, ...]], weights: list[int],
     if not running:
         raise SpliterError("no worker is running: all are paused or closing")
     load = dict.fromkeys(running, 0)
-    home: list[str] = [""] * len(holders)
-    open_blocks = []
-    for i, held in enumerate(holders):
-        if len(held) == 1 and held[0] in load:
-            home[i] = held[0]
-            load[held[0]] += weights[i]
-        else:
-            open_blocks.append(i)
-    for i in sorted(open_blocks, key=lambda i: (-weights[i], i)):
+    # Most blocks have one holder, and different sets of holders are few.
+    only = {held: held[0] for held in set(holders) if len(held) == 1 and held[0] in load}
+    home: list[Any] = list(map(only.get, holders))
+    if None not in home:
+        return home
+    for worker, weight in zip(home, weights):
+        if worker is not None:
+            load[worker] += weight
+    choice = [i for i, worker in enumerate(home) if worker is None]
+    for i in sorted(choice, key=lambda i: (-weights[i], i)):
         candidates = [w for w in holders[i] if w in load] or running
         home[i] = min(candidates, key=lambda w: (load[w] / max(1, workers[w].nthreads), w))
         load[home[i]] += weights[i]
@@ -64,14 +66,15 @@ def share(per: str | int, view: WorkerView) -> int:
 def partition(home: list[str], weights: list[int], workers: dict[str, WorkerView],
               per: str | int, cut: str) -> list[tuple[str, list[int]]]:
     """(worker, block numbers in array order) of each partition, in order of the first block."""
-    of_worker: dict[str, list[int]] = {}
+    of_worker: dict[str, list[int]] = {worker: [] for worker in dict.fromkeys(home)}
+    take = {worker: blocks.append for worker, blocks in of_worker.items()}
     for i, worker in enumerate(home):
-        of_worker.setdefault(worker, []).append(i)
+        take[worker](i)
     found = []
     for worker, blocks in of_worker.items():
         wanted = min(share(per, workers[worker]), len(blocks))
         if cut == "bytes":
-            groups = _runs(blocks, _cut([weights[i] for i in blocks], wanted))
+            groups = _runs(blocks, _cut(list(map(weights.__getitem__, blocks)), wanted))
         elif cut == "cyclic":
             groups = [blocks[k::wanted] for k in range(wanted)]
         else:
@@ -87,6 +90,8 @@ def _runs(blocks: list[int], lengths: list[int]) -> list[list[int]]:
 
 def _cut(weights: list[int], parts: int) -> list[int]:
     """Lengths of `parts` runs of about equal weight, none of them empty."""
+    if parts == 1:
+        return [len(weights)]
     sums = list(accumulate(weights))
     total = sums[-1]
     if total <= 0:

@@ -13,7 +13,6 @@ import time
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
 from distributed import CancelledError, Future, wait
@@ -95,8 +94,10 @@ def await_blocks(blocks: list[Future], timeout: float | None) -> None:
 
 def _statuses(blocks: list[Future]) -> list[str | None]:
     """`Future.status` of each, without a call for each."""
-    states = list(map(attrgetter("_state"), blocks))
-    return [block.status for block in blocks] if None in states else list(map(attrgetter("status"), states))
+    try:
+        return [block._state.status for block in blocks]
+    except AttributeError:  # a future that came by a pickle gets its state when somebody asks
+        return [block.status for block in blocks]
 
 
 _WORDS = {"error": "failed", "cancelled": "were cancelled"}
