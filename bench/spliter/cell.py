@@ -15,7 +15,7 @@ from typing import Any
 from spliter import local, plan
 from spliter.network import Network, why_not
 
-LINKS = {"nodes": "100mbit", "real": "1gbit", "growing": "1gbit"}
+LINKS = {"nodes": "100mbit", "large": "100mbit", "real": "1gbit", "growing": "1gbit"}
 
 
 def say(row: dict) -> None:
@@ -46,7 +46,8 @@ def on_cluster(job: dict, sizes: plan.Sizes) -> None:
 
     quiet_logs()
     rate = LINKS.get(name) if network else None
-    threads = getattr(sizes, app).slots if name == "nodes" else 1
+    virtual = {"nodes": app, "large": f"{app}_large"}.get(name)
+    threads = getattr(sizes, virtual).slots if virtual else 1
     bed = Bed(job["backend"], threads, network, rate, amm=name != "floor")
     labels: dict[str, Any] = {"experiment": job["experiment"], "backend": job["backend"],
                               "link": rate, "no_namespaces": reason}

@@ -54,19 +54,24 @@ class Figure:
     part: str | None = None  # of the run that is timed; None: all of it
     compared: tuple[str, str] = ("baseline", "spliter")
 
+    @property
+    def swept(self) -> str:
+        """The part that only a sweep has."""
+        return next((what for what in self.what if what.endswith("sweep")), "")
+
     def rows(self, rows: Rows) -> Rows:
         """Those of the figure. A sweep has parts of several experiments at one size of the cluster."""
         found = [row for row in rows.rows if row["app"] == self.app and row["what"] in self.what]
-        if "sweep" in self.what:
+        if self.swept:
             at = "workers" if self.app == "csvm" else "nodes"
-            swept = {row[at] for row in found if row["what"] == "sweep"}
+            swept = {row[at] for row in found if row["what"] == self.swept}
             found = [row for row in found if row[at] in swept]
         return Rows(found, rows.meta)
 
     def heading(self, rows: Rows) -> str:
         """With the size of the cluster, if the figure is drawn at one only."""
         at = "workers" if self.app in ("csvm", "knn") else "nodes"
-        size = {row[at] for row in self.rows(rows).rows} if "sweep" in self.what else set()
+        size = {row[at] for row in self.rows(rows).rows} if self.swept else set()
         return f"{self.name}: {self.title}" + "".join(f", {n} {at}" for n in size)
 
     def table(self, rows: Rows) -> str | None:
@@ -153,15 +158,21 @@ NODES = ("nodes", "virtual nodes")
 WORKERS = ("workers", "workers")
 SLOT = ("per_slot", "blocks per slot")
 SWEPT = ("fragmented", "balanced", "sweep")
+LARGE = tuple(f"large {part}" for part in SWEPT)
 FIGURES = [
     Figure("histogram", "Fig. 9", "48 blocks per slot, more and more nodes", *NODES, ("fragmented",)),
     Figure("histogram", "Fig. 10", "one block per slot: nothing to win", *NODES, ("balanced",)),
     Figure("histogram", "Fig. 11", "the same data in more blocks", *SLOT, SWEPT),
+    Figure("histogram", "Fig. 9, 48 slots", "as many slots per node as in the paper", *NODES, ("large fragmented",)),
+    Figure("histogram", "Fig. 10, 48 slots", "one block per slot", *NODES, ("large balanced",)),
+    Figure("histogram", "Fig. 11, 48 slots", "the same data in more blocks", *SLOT, LARGE),
     Figure("kmeans", "Fig. 12", "48 blocks per slot, more and more nodes", *NODES, ("fragmented",)),
     Figure("kmeans", "Fig. 13", "one block per slot: nothing to win", *NODES, ("balanced",)),
     Figure("kmeans", "Fig. 14", "the same data in more blocks", *SLOT, SWEPT),
+    Figure("kmeans", "Fig. 14, 12 slots", "small blocks or large ones on 8 nodes", *SLOT,
+           ("large fragmented", "large balanced")),
     Figure("kmeans", "Real kernel", "10 iterations, no sleeping", *WORKERS, ("real",)),
-    Figure("csvm", "Fig. 15", "8 blocks of 128 points per worker", *WORKERS, ("fragmented",),
+    Figure("csvm", "Fig. 15", "8 blocks per worker", *WORKERS, ("fragmented",),
            compared=("materialized", "rechunk-persisted")),
     Figure("csvm", "Fig. 16", "one block per worker", *WORKERS, ("balanced",)),
     Figure("csvm", "Fig. 17", "the same data in more blocks", *SLOT, SWEPT,

@@ -53,17 +53,17 @@ class Cells:
 
     def by_turns(self, app: str, modes: tuple[str, ...], make: Callable[[str], Data],
                  run: Callable[..., Any], repeats: int = 1, same_as: Any = None,
-                 beside: Callable[[], float] | None = None, **labels: Any) -> None:
+                 beside: Callable[[], float] | None = None, least: int = 1, **labels: Any) -> None:
         """Runs `run(data, mode)` for each mode, up to so often in turn, and reports a row for each.
 
         What the machine does meanwhile so meets all modes alike. `make(mode)` gives the data each time;
         results with the same `same_as` must agree. `beside` is run before each run; the row has its
-        seconds too.
+        seconds too. When time is short, `least` turns are enough.
         """
         rows = {mode: {**self.labels, "app": app, "mode": mode, **labels, "seconds": [], "parts": {},
                        "beside": []} for mode in modes}
         for turn in range(repeats):
-            if turn and time.monotonic() > self.due:
+            if turn >= least and time.monotonic() > self.due:
                 break
             for mode, row in rows.items():
                 if "error" not in row:

@@ -4,7 +4,9 @@ The multi-node experiments are virtual: kernels sleep, a node is a worker with m
 shrinks slots per node and kernel time alike, which leaves the ratio of framework time to kernel time
 as it was: at 1/6 a node has 8 slots, and 18 ms stand for the 108 ms of a histogram block. Bytes and
 link rates are a thousandth of the paper's, so transfers take the paper's time times `scale`. Nodes, blocks per
-slot and iterations are the paper's.
+slot and iterations are the paper's. What grows with the square of the number of blocks does not scale: the
+published programs' `x.blocks[k]`. The `large` experiments have the paper's own slots, or a quarter of them; they take
+longer than all others together and run only when they are named.
 
 Everything is measured once at least. How often more, time decides: `seconds` of an experiment say what it is
 expected to take on stock and on rask, and repeats are made while the run is not behind that plan. An experiment
@@ -31,6 +33,7 @@ class Virtual:
     milliseconds: float  # of the kernel on such a block
     iterations: int
     scale: float
+    label: str = ""  # before the names of its parts, where one application has two of these
     nodes: tuple[int, ...] = (1, 2, 4, 8, 16)
     all_modes: tuple[int, ...] = (1, 4, 16)  # nodes at which the dear ones run too
     balanced: tuple[int, ...] = (1, 8, 16)
@@ -55,6 +58,9 @@ class Sizes:
     split_blocks: int = 100_000
     histogram: Virtual = Virtual(5, 384, 108, 1, 1 / 6)
     kmeans: Virtual = Virtual(20, 64, 54, 10, 1 / 16, d9_nodes=(8, 16))
+    histogram_large: Virtual = Virtual(5, 384, 108, 1, 1, "large ", all_modes=())
+    kmeans_large: Virtual = Virtual(20, 64, 54, 10, 1 / 4, "large ", nodes=(8,), all_modes=(), balanced=(8,),
+                                    sweep=(1, 48), d9_nodes=(8,))
     workers: tuple[int, ...] = (1, 2, 4)
     kmeans_real: tuple[int, int] = (16, 4_096)  # blocks per worker, rows per block
     csvm_blocks: int = 8
@@ -111,6 +117,7 @@ class Experiment:
     about: str
     seconds: dict[str, float]  # by backend, as expected: for the pace of the whole
     probe: str = ""  # the experiment whose baseline says which of stock's settings is better
+    named: bool = False  # runs only when it is named
 
     @property
     def key(self) -> str:
@@ -135,6 +142,9 @@ EXPERIMENTS = [
                "histogram.nodes"),
     Experiment("kmeans", "nodes", "Figs 12, 13, 14: sleeping kernels, 1 … 16 nodes", _both(250, 120),
                "histogram.nodes"),
+    Experiment("histogram", "large", "Figs 9, 10, 11 with the paper's 48 slots per node, up to 36 864 blocks",
+               _both(560, 400), "histogram.nodes", named=True),
+    Experiment("kmeans", "large", "Fig 14 with 12 slots per node", _both(160, 120), "histogram.nodes", named=True),
     Experiment("kmeans", "real", "the real kernel in all modes", _both(20, 15), "histogram.nodes"),
     Experiment("csvm", "real", "Figs 15, 16, 17: real kernels, 5 iterations with feedback", _both(60, 50),
                "csvm.real"),

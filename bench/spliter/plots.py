@@ -259,7 +259,7 @@ def kmeans(rows: Rows) -> Any:
 
 def csvm(rows: Rows) -> Any:
     figure, axes = plt.subplots(1, 3, figsize=(17, 5.2))
-    bars(axes[0], rows, "workers", SIX, "Fig. 15: 8 blocks of 128 points per worker", "workers",
+    bars(axes[0], rows, "workers", SIX, "Fig. 15: 8 blocks per worker", "workers",
          app="csvm", what="fragmented")
     bars(axes[1], rows, "workers", COMPARED, "Fig. 16: one block per worker", "workers", app="csvm",
          what="balanced")

@@ -205,8 +205,8 @@ def render(args: argparse.Namespace) -> None:
 
 def choose(only: str | None) -> list[plan.Experiment]:
     wanted = only.split(",") if only else ["*"]
-    chosen = [e for e in plan.EXPERIMENTS
-              if any(fnmatch.fnmatch(e.key, name) or e.app == name for name in wanted)]
+    chosen = [e for e in plan.EXPERIMENTS if e.key in wanted or not e.named and
+              any(fnmatch.fnmatch(e.key, name) or e.app == name for name in wanted)]
     if not chosen:
         raise SystemExit(f"--only {only}: none of {', '.join(e.key for e in plan.EXPERIMENTS)}")
     return chosen
@@ -230,7 +230,7 @@ def main() -> int:
     args = parser.parse_args()
     if args.list:
         for experiment in plan.EXPERIMENTS:
-            print(f"{experiment.key:<18} {experiment.about}")
+            print(f"{experiment.key:<18} {experiment.about}{' (only when named)' if experiment.named else ''}")
         return 0
     if args.docs and args.quick:
         raise SystemExit("--docs wants real figures, --quick has none")

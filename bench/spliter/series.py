@@ -127,7 +127,7 @@ class Nodes:
             again = mode in ("baseline", "spliter") and self.app == "histogram"
             self.cells.cell(self.app, mode, make if mode in MOVES else lambda: kept, run,
                             self.repeats if again else 1,
-                            same_as=(nodes, per_slot), what=what, nodes=nodes, slots=slots,
+                            same_as=(nodes, per_slot), what=v.label + what, nodes=nodes, slots=slots,
                             per_slot=per_slot, blocks=slots * per_slot,
                             ideal=BLOCKS_PER_SLOT * v.rows * v.seconds_per_row * v.iterations)
 
@@ -140,6 +140,14 @@ def histogram_nodes(cells: Cells, sizes: Sizes, probe: bool) -> None:
 def kmeans_nodes(cells: Cells, sizes: Sizes, probe: bool) -> None:
     nodes = Nodes(cells, "kmeans", sizes.kmeans, sizes.repeats)
     nodes.probe() if probe else nodes.run()
+
+
+def histogram_large(cells: Cells, sizes: Sizes, probe: bool) -> None:
+    Nodes(cells, "histogram", sizes.histogram_large, 1).run()
+
+
+def kmeans_large(cells: Cells, sizes: Sizes, probe: bool) -> None:
+    Nodes(cells, "kmeans", sizes.kmeans_large, 1).run()
 
 
 # ---- the floor and the split -----------------------------------------------------------------------
@@ -185,8 +193,8 @@ def histogram_floor(cells: Cells, sizes: Sizes, probe: bool) -> None:
                     floor.seconds.clear()
         cells.by_turns("histogram", compared, lambda _: data, programs.histogram,
                        sizes.repeats + 2 * (blocks < sizes.floor_blocks[-1]) if floor else 1, same_as="all",
-                       beside=floor.run if floor else None, what="floor", blocks=blocks, made=made,
-                       tasks=tasks_of(blocks))
+                       beside=floor.run if floor else None, least=sizes.repeats if floor else 1,
+                       what="floor", blocks=blocks, made=made, tasks=tasks_of(blocks))
         modes = []
         if backend != "stock-inf" and blocks in (sizes.floor_rechunk + sizes.floor_blocks[-1:]):
             modes.append("materialized")
@@ -334,6 +342,7 @@ def knn_growing(cells: Cells, sizes: Sizes, probe: bool) -> None:
 
 SERIES: dict[str, Callable[[Cells, Sizes, bool], None]] = {
     "histogram.floor": histogram_floor, "histogram.split": histogram_split,
-    "histogram.nodes": histogram_nodes, "kmeans.nodes": kmeans_nodes, "kmeans.real": kmeans_real,
+    "histogram.nodes": histogram_nodes, "histogram.large": histogram_large, "kmeans.nodes": kmeans_nodes,
+    "kmeans.large": kmeans_large, "kmeans.real": kmeans_real,
     "csvm.real": csvm_real, "knn.real": knn_real, "knn.growing": knn_growing,
 }
