@@ -120,7 +120,7 @@ def largest(rows: Rows, app: str, nodes: int, part: str, mode: str) -> tuple[str
     What the published programs' `x.blocks[k]` costs grows with the square of the number of blocks, so their
     factors are those of the paper only at the paper's size.
     """
-    found = rows.all(app=app, what=f"large {part}", mode=mode, nodes=nodes)
+    found = [row for row in rows.all(app=app, what=f"large {part}", mode=mode, nodes=nodes) if row["seconds"]]
     return (f"large {part}", f", {found[0]['slots'] // nodes} slots each") if found else (part, "")
 
 

@@ -51,7 +51,7 @@ def environment() -> dict[str, str]:
 def describe(row: dict) -> str:
     where = " ".join(f"{key}={row[key]}" for key in ("nodes", "workers", "per_slot", "fit", "blocks",
                                                     "trees") if isinstance(row.get(key), int))
-    cell = f"{row['what']:<11}{row['mode']:<18} {where}: "
+    cell = f"{row['what']:<17}{row['mode']:<18} {where}: "
     if "error" in row:
         return f"{cell}FAILED: {row['error']}"
     return f"{cell}{median(row['seconds']):.3f} s{'' if row['agrees'] else '  RESULTS DIFFER'}"
