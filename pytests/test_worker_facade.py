@@ -296,10 +296,14 @@ def test_what_a_worker_runs_when_it_is_paused_ends(unwatched, tmp_path):
 @pytest.mark.parametrize("depth", (1, 3, 150))
 def test_a_stack_is_counted_as_stock_counts_it(depth):
     import sys
+    import threading
 
     from distributed import profile
 
-    from rask.worker.profiling import STOP, add_stack, frames_of, stack_of
+    from rask._native import _worker
+    from rask.worker.profiling import MOST_FRAMES, STOP, add_stack, frames_of, stack_of
+
+    me = threading.get_ident()
 
     ours, stock = profile.create(), profile.create()
 
@@ -308,11 +312,63 @@ def test_a_stack_is_counted_as_stock_counts_it(depth):
             return down(n - 1)
         frame = sys._getframe()
         for _ in range(2):  # on one line: a profile names the line that runs
-            nodes = add_stack(ours, stack_of(frames_of(frame))), profile.process(frame, True, stock, stop=STOP)
+            stack = _worker.stacks([me], MOST_FRAMES)[me]
+            nodes = add_stack(ours, stack_of(frames_of(stack))), profile.process(frame, True, stock, stop=STOP)
             assert nodes[0] == nodes[1]
 
     down(depth)
     assert ours == stock
+
+
+COLLECTED = """
+import gc, threading, time
+from rask._native import _worker
+
+sampling = [False]
+def callback(phase, info):  # lets the threads that are looked at run on
+    if sampling[0] and threading.current_thread() is threading.main_thread():
+        time.sleep(0.0005)
+gc.callbacks.append(callback)
+gc.set_threshold(20, 1000, 1000)
+
+def made(k):  # frames of different sizes, so that none lies where another was
+    names = ", ".join(f"v{i}" for i in range(k + 1))
+    space = {}
+    exec(f"def f(n, fs):\\n    {names}, *r = range({k + 1})\\n"
+         f"    return fs[(n * 7 + {k}) % len(fs)](n - 1, fs) if n else [j for j in range(3)]", space)
+    return space["f"]
+functions = [made(k) for k in range(13)]
+def work():
+    for i in range(1 << 60):
+        functions[i % 13](i % 9, functions)
+threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+for thread in threads:
+    thread.start()
+idents = [thread.ident for thread in threads]
+kept, seen, end = [], 0, time.monotonic() + 5
+while time.monotonic() < end:
+    kept.append([[] for _ in range(seen % 25)])
+    sampling[0] = True
+    stacks = _worker.stacks(idents, 101)
+    sampling[0] = False
+    kept.append(stacks)
+    seen += sum(frame.f_code.co_name == "f" for stack in stacks.values() for frame in stack)
+    if len(kept) > 200:
+        kept.clear()
+gc.disable()
+_worker.stacks(idents, 1)
+print(seen > 1000, gc.isenabled(), len(_worker.stacks(idents, 1)[idents[0]]))
+import os; os._exit(0)
+"""
+
+
+def test_stacks_are_looked_at_while_garbage_is_collected():
+    """sys._current_frames ends in a crash here within seconds, on Python 3.11."""
+    import subprocess
+    import sys
+
+    done = subprocess.run([sys.executable, "-u", "-c", COLLECTED], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "True False 1\n"), done.stderr
 
 
 def test_samples_are_counted_first_and_put_into_the_trees_when_somebody_asks():

@@ -23,6 +23,7 @@
 #include "worker/binding/job.h"
 #include "worker/binding/live.h"
 #include "worker/binding/options.h"
+#include "worker/binding/stacks.h"
 #include "worker/shell/heap.h"
 #include "worker/shell/runtime.h"
 #include "worker/shell/topology.h"
@@ -407,6 +408,8 @@ NB_MODULE(_worker, module) {
   module.attr("PICKLE_HEADER") = worker::bytes_object(worker::pickle_header().view());
   module.def("keep_freed_memory", &worker::keep_freed_memory,
              "For processes that are a worker: malloc keeps memory for the next task.");
+  module.def("stacks", &worker::stacks_of, "idents"_a, "most"_a,
+             "{ident: [frames, innermost first]} of these threads.");
   module.def("topology", [](const std::string& pin) {
     return worker::bytes_object(worker::Topology().describe(pin).view());
   }, "pin"_a, "The machine as a msgpack map.");

@@ -18,6 +18,8 @@ from dask.utils import key_split
 from distributed import profile
 from distributed.metrics import time
 
+from rask._native import _worker
+
 #: Frames from here outwards are ours, not the task's.
 STOP = "rask/worker/execute.py"
 #: As deep as stock looks.
@@ -37,15 +39,12 @@ class Seen:
         self.f_lineno = frame.f_lineno or frame.f_code.co_firstlineno
 
 
-def frames_of(frame: FrameType | None) -> list[FrameType]:
-    """The task's frames, innermost first."""
-    found: list[FrameType] = []
-    while frame is not None and len(found) < MOST_FRAMES:
-        if found and frame.f_code.co_filename.endswith(STOP):
-            break
-        found.append(frame)
-        frame = frame.f_back
-    return found
+def frames_of(stack: list[FrameType]) -> list[FrameType]:
+    """The task's frames of a stack, innermost first."""
+    for depth, frame in enumerate(stack):
+        if depth and frame.f_code.co_filename.endswith(STOP):
+            return stack[:depth]
+    return stack
 
 
 def stack_of(frames: list[FrameType]) -> list[tuple]:
@@ -92,18 +91,16 @@ class Profiled:
         if not active:
             return
         start = time()
-        frames = sys._current_frames()
+        stacks = _worker.stacks(list(active), MOST_FRAMES)
         with self._seen_lock:
-            for ident, key in active.items():
-                if (frame := frames.get(ident)) is not None:
-                    self._count(key_split(key), frame, ident)
-        del frames
+            for ident, stack in stacks.items():
+                self._count(key_split(active[ident]), frames_of(stack), ident)
+        del stacks
         if len(self._seen) > MOST_STACKS:
             self._settle()
         self._seen_seconds += time() - start
 
-    def _count(self, prefix: str, frame: FrameType, ident: int) -> None:
-        frames = frames_of(frame)
+    def _count(self, prefix: str, frames: list[FrameType], ident: int) -> None:
         name = prefix, *[id(frame.f_code) for frame in frames]
         seen = self._seen.get(name)
         if seen is None:  # it holds the code objects, so their ids stay theirs
@@ -147,9 +144,6 @@ class Profiled:
     def get_call_stack(self, keys=None) -> dict:
         """As stock; but threads come and go without a lock here, so a copy is read."""
         active = self.active_threads.copy()
-        frames = sys._current_frames()
-        return {
-            key: profile.call_stack(frames[ident])
-            for ident, key in active.items()
-            if ident in frames and (keys is None or key in keys)
-        }
+        stacks = _worker.stacks(list(active), sys.getrecursionlimit())
+        return {active[ident]: [profile.repr_frame(frame) for frame in reversed(stack)]
+                for ident, stack in stacks.items() if keys is None or active[ident] in keys}
