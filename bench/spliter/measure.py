@@ -46,6 +46,12 @@ class Cells:
     def holders(self, data: Data) -> dict[Any, int]:
         return {key: len(held) for key, held in self.client.who_has(data.futures()).items()}
 
+    def expect_all_workers(self) -> None:
+        """What fewer workers take says nothing of a mode."""
+        here = len(self.client.scheduler_info(n_workers=-1)["workers"])
+        if here < self.bed.n_workers:
+            raise RuntimeError(f"only {here} of {self.bed.n_workers} workers are left")
+
     def cell(self, app: str, mode: str, make: Callable[[], Data], run: Callable[..., Any],
              repeats: int = 1, same_as: Any = None, **labels: Any) -> None:
         """`by_turns` with one mode."""
@@ -74,6 +80,7 @@ class Cells:
     def _try(self, row: dict, app: str, mode: str, make: Callable[[str], Data], run: Callable[..., Any],
              same_as: Any, beside: Callable[[], float] | None) -> None:
         try:
+            self.expect_all_workers()
             if beside is not None:
                 row["beside"].append(beside())
             self._once(row, app, mode, make(mode), run, same_as)
