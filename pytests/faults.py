@@ -27,6 +27,7 @@ FAULTS: dict[str, tuple[str, str]] = {
     "W18": ("two workers retire onto each other", "nothing is lost silently"),
     "W19": ("worker with a taken name or address", "refused; the living one unharmed"),
     "W20": ("worker registers holding data", "refused or told to drop it"),
+    "W21": ("garbage collected while a profile looks at threads", "the worker lives"),
     "N1": ("worker cut off for a while", "nothing below the timeout, W1 above it"),
     "N2": ("scheduler hears but cannot speak", "the peer is closed; memory bounded"),
     "N3": ("workers cannot reach each other", "another copy, or recompute elsewhere"),
